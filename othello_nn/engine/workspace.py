@@ -1,0 +1,76 @@
+"""A search thread's private memory, laid out by hand, so that a recursive call passes one address.
+
+``HEADER`` fields are 64-bit words at fixed byte offsets; after them come the ordering tables, then one frame for each number
+of empty squares: a move list and the evaluator's features. A search never holds two live frames with the same number of
+empties, since every move fills a square and a pass uses no frame.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64
+
+from othello_nn.engine.ttable import TranspositionTable
+from othello_nn.game.bits import load_i64, load_u8, store_i64
+from othello_nn.game.kernels import kernel
+
+# Header words (byte offsets).
+NODES = 0  # positions visited
+NODE_LIMIT = 8  # stop when NODES reaches it
+STOP = 16  # address of a byte shared by all threads of a search; not 0 means stop
+ABORTED = 24  # 1 once this thread has seen a reason to stop; results above it are void
+TABLE = 32  # transposition table's address
+TABLE_MASK = 40
+TABLE_AGE = 48
+SWITCHES = 56  # Switch bits
+CUT_NODES = 64  # nodes left by a beta cut-off
+CUT_FIRST = 72  # … of these, at the first move searched
+CUT_MOVES = 80  # moves searched at cut nodes
+PROBCUT = 88  # address of the fitted ProbCut parameters
+BUSY = 96  # address of the table of positions other threads are in; 0 with one thread
+THREAD = 104
+KILLERS = 128  # [64 empties · 2] squares
+HISTORY = KILLERS + 64 * 16  # [64 squares] of the mover
+RESPONSES = HISTORY + 64 * 8  # [65 last moves · 64 squares]
+FRAMES = RESPONSES + 65 * 64 * 8
+# One frame: 40 moves of (key, flips), then up to 128 features of 16 bits.
+MOVE_BYTES = 16
+FRAME_FEATURES = 40 * MOVE_BYTES
+FRAME_BYTES = FRAME_FEATURES + 256 + 128
+SIZE = FRAMES + 65 * FRAME_BYTES
+
+
+class Workspace:
+    """Owns the memory; kernels see only ``address``."""
+
+    def __init__(self, table: TranspositionTable, stop: np.ndarray):
+        self._memory = np.zeros(SIZE // 8 + 16, dtype=np.int64)
+        start = -self._memory.ctypes.data % 64 // 8
+        self.words = self._memory[start : start + SIZE // 8]
+        self.table, self.stop = table, stop
+        self[STOP] = stop.ctypes.data
+        self[TABLE] = table.address
+        self[TABLE_MASK] = table.mask
+        self[TABLE_AGE] = table.age
+        self[NODE_LIMIT] = np.iinfo(np.int64).max
+
+    @property
+    def address(self) -> int:
+        return self.words.ctypes.data
+
+    def __getitem__(self, offset: int) -> int:
+        return int(self.words[offset // 8])
+
+    def __setitem__(self, offset: int, value: int) -> None:
+        self.words[offset // 8] = value
+
+
+@kernel("boolean(int64)")
+def must_stop(workspace):
+    """Count a node and look whether the search is to end: asked to, or out of nodes."""
+    nodes = load_i64(workspace, int64(NODES)) + int64(1)
+    store_i64(workspace, int64(NODES), nodes)
+    if load_u8(load_i64(workspace, int64(STOP)), int64(0)) != int64(0) or nodes > load_i64(workspace, int64(NODE_LIMIT)):
+        store_i64(workspace, int64(ABORTED), int64(1))
+        return True
+    return False
