@@ -1,0 +1,27 @@
+"""othello_nn: a neural Othello evaluator, a search engine that uses it, and the game they play.
+
+>>> from othello_nn import Position
+>>> Position.start().play("f5").legal_moves
+(29, 43, 45)
+"""
+
+from othello_nn.game import (
+    PASS,
+    IllegalMoveError,
+    InvalidMoveError,
+    InvalidPositionError,
+    OthelloError,
+    Position,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "PASS",
+    "IllegalMoveError",
+    "InvalidMoveError",
+    "InvalidPositionError",
+    "OthelloError",
+    "Position",
+    "__version__",
+]

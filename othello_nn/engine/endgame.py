@@ -48,7 +48,8 @@ from othello_nn.game.bits import (
     store_i64,
     store_u64,
 )
-from othello_nn.game.kernels import CORNERS, ONE, ZERO, final_score, kernel, neighbours, odd_regions, stable_discs
+from othello_nn.game.compiling import kernel
+from othello_nn.game.kernels import CORNERS, ONE, ZERO, final_score, neighbours, odd_regions, stable_discs
 
 SMALL_EMPTIES = 7
 ETC_EMPTIES = 11

@@ -16,7 +16,8 @@ from numba import int64, types, uint64
 from numba.extending import intrinsic
 
 from othello_nn.game.bits import I8, I64, flips_of, load_i64, lowest_square, popcount, ray_masks, store_i64
-from othello_nn.game.kernels import ONE, ZERO, final_score, kernel, odd_regions
+from othello_nn.game.compiling import kernel
+from othello_nn.game.kernels import ONE, ZERO, final_score, odd_regions
 
 NO_SCORE = np.int64(-99)
 

@@ -20,7 +20,8 @@ import numpy as np
 from numba import int64, uint64
 
 from othello_nn.game.bits import load_u64, prefetch, store_u64
-from othello_nn.game.kernels import ZERO, kernel
+from othello_nn.game.compiling import kernel
+from othello_nn.game.kernels import ZERO
 
 SCORE_DISC = 128
 SCORE_MAX = 64 * SCORE_DISC

@@ -12,7 +12,7 @@ from numba import int64
 
 from othello_nn.engine.ttable import TranspositionTable
 from othello_nn.game.bits import load_i64, load_u8, store_i64
-from othello_nn.game.kernels import kernel
+from othello_nn.game.compiling import kernel
 
 # Header words (byte offsets).
 NODES = 0  # positions visited

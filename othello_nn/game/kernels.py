@@ -7,20 +7,11 @@ tests compare these functions with is ``rules``. The instructions underneath are
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numba import int64, uint64
 
 from othello_nn.game.bits import byte_swap, flips_of, legal_of, lowest_square, popcount
-
-# Every compiled function of the project: cached on disk, free of the GIL, and C's division rules.
-kernel_options = {"cache": True, "nogil": True, "error_model": "numpy"}
-
-
-def kernel(*signature, **extra):
-    """``numba.njit`` with the project's options; an explicit signature keeps cached recursion and argument types stable."""
-    return numba.njit(*signature, **kernel_options, **extra)
-
+from othello_nn.game.compiling import kernel
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 CORNERS = np.uint64(0x8100000000000081)
@@ -205,16 +196,20 @@ def perft(mover, opponent, depth):
     if depth == int64(1):
         return popcount(moves)
     leaves = int64(0)
+    if depth == int64(2):
+        while moves != ZERO:
+            square = lowest_square(moves)
+            moves &= moves - ONE
+            turned = flips_of(mover, opponent, square)
+            # Passes and ends are one leaf each, so the last ply needs no call.
+            replies = popcount(legal_of(opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))))
+            leaves += max(replies, int64(1))
+        return leaves
     while moves != ZERO:
         square = lowest_square(moves)
         moves &= moves - ONE
         turned = flips_of(mover, opponent, square)
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
-        if depth == int64(2):
-            # Passes and ends are one leaf each, so they need no call either.
-            leaves += max(popcount(legal_of(next_mover, next_opponent)), int64(1))
-        else:
-            leaves += perft(next_mover, next_opponent, int64(depth - 1))
+        leaves += perft(opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), int64(depth - 1))
     return leaves
 
 

@@ -1,0 +1,203 @@
+"""Lookup-table evaluators: shapes of squares, a table of weights for each, summed over the board's symmetries.
+
+``Shapes`` says which squares are looked up; ``TableEvaluator`` adds weights in stages of the game and holds the memory that
+the compiled leaf functions of ``evaluate.py`` read. Weights are 16-bit integers, ``SCORE_DISC`` a disc.
+Saved evaluators are safetensors files that describe themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from othello_nn.engine.evaluate import TABLE_CLASSES
+from othello_nn.engine.ttable import SCORE_DISC
+
+FORMAT = "othello_nn.tables/1"
+
+
+def _symmetries(square: int) -> list[int]:
+    rank, file = divmod(square, 8)
+    images = []
+    for r, f in ((rank, file), (file, rank)):
+        for rr in (r, 7 - r):
+            images += [8 * rr + f, 8 * rr + 7 - f]
+    return images
+
+
+def symmetric_placements(squares: Sequence[int]) -> list[tuple[int, ...]]:
+    """The distinct images of a list of squares under the board's symmetries, each in the order of the original."""
+    placements: dict[frozenset[int], tuple[int, ...]] = {}
+    for image in zip(*map(_symmetries, squares), strict=True):
+        placements.setdefault(frozenset(image), image)
+    return list(placements.values())
+
+
+def _squares(names: str) -> tuple[int, ...]:
+    return tuple(8 * (int(name[1]) - 1) + "abcdefgh".index(name[0]) for name in names.split())
+
+
+# 46 lookups: edges, corners, ranks and diagonals. The last square of a list is the most significant digit.
+PATTERNS = (
+    _squares("a1 b1 c1 d1 e1 f1 g1 h1 b2 g2"),  # edge with both X-squares
+    _squares("a1 b1 c1 d1 e1 a2 b2 c2 d2 e2"),  # corner 2×5
+    _squares("a1 b1 c1 a2 b2 c2 a3 b3 c3"),  # corner 3×3
+    _squares("a2 b2 c2 d2 e2 f2 g2 h2"),
+    _squares("a3 b3 c3 d3 e3 f3 g3 h3"),
+    _squares("a4 b4 c4 d4 e4 f4 g4 h4"),
+    _squares("a1 b2 c3 d4 e5 f6 g7 h8"),
+    _squares("b1 c2 d3 e4 f5 g6 h7"),
+    _squares("c1 d2 e3 f4 g5 h6"),
+    _squares("d1 e2 f3 g4 h5"),
+    _squares("e1 f2 g3 h4"),
+)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One lookup: these squares, in this digit order, in the table of shape ``table``."""
+
+    table: int
+    squares: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Which squares are looked up in which table. ``placements`` may share tables."""
+
+    sizes: tuple[int, ...]
+    placements: tuple[Placement, ...]
+
+    @classmethod
+    def symmetric(cls, tuples: Sequence[Sequence[int]]) -> Shapes:
+        """Each tuple in all its symmetric placements, one shared table a tuple."""
+        placements = [Placement(i, image) for i, squares in enumerate(tuples) for image in symmetric_placements(squares)]
+        return cls(tuple(len(squares) for squares in tuples), tuple(placements))
+
+    @cached_property
+    def table_starts(self) -> tuple[int, ...]:
+        """First cell of each table; cell 0 of a stage is the constant term."""
+        starts, cell = [], 1
+        for size in self.sizes:
+            starts.append(cell)
+            cell += 3**size
+        return tuple(starts)
+
+    @cached_property
+    def cells(self) -> int:
+        return 1 + sum(3**size for size in self.sizes)
+
+    @cached_property
+    def lanes(self) -> int:
+        """Lookups, with one for the constant, rounded up to a compiled size."""
+        for lanes in TABLE_CLASSES:
+            if len(self.placements) < lanes:
+                return lanes
+        raise ValueError(f"{len(self.placements)} lookups are more than the {max(TABLE_CLASSES) - 1} that can be compiled")
+
+    @cached_property
+    def deltas(self) -> np.ndarray:
+        """``[64, lanes]`` int16: what a disc of the mover adds to each feature."""
+        deltas = np.zeros((64, self.lanes), np.int16)
+        for lane, placement in enumerate(self.placements):
+            for digit, square in enumerate(placement.squares):
+                deltas[square, lane] = 3**digit
+        return deltas
+
+    @cached_property
+    def origins(self) -> np.ndarray:
+        """``[lanes]`` int32: the cell of an empty shape. The lanes left over read the constant term, then nothing."""
+        origins = np.zeros(self.lanes, np.int32)
+        for lane, placement in enumerate(self.placements):
+            size = len(placement.squares)
+            origins[lane] = self.table_starts[placement.table] + (3**size - 1) // 2
+        origins[len(self.placements) + 1 :] = self.cells  # a zero after the last table
+        return origins
+
+
+@dataclass(frozen=True, eq=False)
+class TableEvaluator:
+    """Weights for ``shapes`` in stages. ``stage_of_empties[e]`` is the row of ``weights`` used with e empty squares."""
+
+    name: str
+    shapes: Shapes
+    weights: np.ndarray  # [stages, cells] int16
+    stage_of_empties: np.ndarray  # [65] int
+    info: dict[str, Any] = field(default_factory=dict)
+    probcut: np.ndarray | None = None  # fitted parameters, see probcut.py
+
+    def __post_init__(self):
+        stages, cells = self.weights.shape
+        if self.weights.dtype != np.int16:
+            raise ValueError(f"weights must be int16, not {self.weights.dtype}")
+        if cells != self.shapes.cells:
+            raise ValueError(f"the shapes need {self.shapes.cells} cells a stage, the weights have {cells}")
+        if self.stage_of_empties.shape != (65,) or not (0 <= self.stage_of_empties).all() or (self.stage_of_empties >= stages).any():
+            raise ValueError("stage_of_empties must give a stage for each of 0…64 empties")
+
+    @cached_property
+    def leaf(self):
+        """What the compiled search takes: a NamedTuple of addresses into memory that this object keeps alive."""
+        stages = self.weights.shape[0]
+        padded = np.zeros((stages, self.shapes.cells + 1), np.int16)
+        padded[:, :-1] = self.weights
+        starts = (self.stage_of_empties * padded.shape[1]).astype(np.int32)
+        deltas, origins = np.ascontiguousarray(self.shapes.deltas), self.shapes.origins
+        object.__setattr__(self, "_memory", (padded, starts, deltas, origins))
+        kind = TABLE_CLASSES[self.shapes.lanes]
+        return kind(deltas.ctypes.data, origins.ctypes.data, padded.ctypes.data, starts.ctypes.data)
+
+    def save(self, path: str | Path) -> None:
+        from safetensors.numpy import save_file
+
+        placements = [[p.table, *p.squares] for p in self.shapes.placements]
+        meta = {"format": FORMAT, "name": self.name, "unit": str(SCORE_DISC), "sizes": json.dumps(self.shapes.sizes)}
+        meta |= {"placements": json.dumps(placements), "info": json.dumps(self.info)}
+        arrays = {"weights": self.weights, "stage_of_empties": self.stage_of_empties.astype(np.int16)}
+        if self.probcut is not None:
+            arrays["probcut"] = self.probcut.astype(np.float32)
+        path = Path(path)
+        partial = path.with_suffix(path.suffix + ".tmp")
+        save_file(arrays, partial, metadata=meta)
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> TableEvaluator:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="numpy") as file:
+                meta = file.metadata() or {}
+                if meta.get("format") != FORMAT:
+                    raise ValueError(f"{path}: not a table evaluator (format {meta.get('format')!r}, expected {FORMAT!r})")
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        except SafetensorError as error:
+            raise ValueError(f"{path}: not a readable safetensors file ({error})") from None
+        try:
+            placements = tuple(Placement(table, tuple(squares)) for table, *squares in json.loads(meta["placements"]))
+            shapes = Shapes(tuple(json.loads(meta["sizes"])), placements)
+            stages = arrays["stage_of_empties"].astype(np.int64)
+            info = json.loads(meta.get("info", "{}"))
+            return cls(meta["name"], shapes, arrays["weights"], stages, info, arrays.get("probcut"))
+        except (KeyError, ValueError, TypeError) as error:
+            raise ValueError(f"{path}: damaged table evaluator ({error})") from None
+
+
+def weighted_squares(name: str, weights: Sequence[float], per_disc: float = 1.0) -> TableEvaluator:
+    """A weighted piece counter (64 square weights) as eight rank tables; ``per_disc`` is what one disc is worth."""
+    shapes = Shapes((8,) * 8, tuple(Placement(rank, tuple(range(8 * rank, 8 * rank + 8))) for rank in range(8)))
+    digits = np.stack([(np.arange(3**8) // 3**d) % 3 - 1 for d in range(8)])  # [8, 6561]
+    table = np.zeros((1, shapes.cells))
+    for rank in range(8):
+        start = shapes.table_starts[rank]
+        table[0, start : start + 3**8] = np.asarray(weights[8 * rank : 8 * rank + 8]) @ digits
+    scaled = np.rint(table / per_disc * SCORE_DISC)
+    if np.abs(scaled).max() > np.iinfo(np.int16).max:
+        raise ValueError(f"the weights of {name} are too large for 16-bit tables")
+    return TableEvaluator(name, shapes, scaled.astype(np.int16), np.zeros(65, np.int64))
