@@ -26,16 +26,19 @@ SWITCHES = 56  # Switch bits
 CUT_NODES = 64  # nodes left by a beta cut-off
 CUT_FIRST = 72  # … of these, at the first move searched
 CUT_MOVES = 80  # moves searched at cut nodes
-PROBCUT = 88  # address of the fitted ProbCut parameters
-BUSY = 96  # address of the table of positions other threads are in; 0 with one thread
-THREAD = 104
-KILLERS = 128  # [64 empties · 2] squares
+PROBCUT = 88  # address of the fitted ProbCut parameters, 0 if there are none
+PROBCUT_T = 96  # deviations to allow for, in 1/1024
+SELECTIVITY = 104  # level of the above as stored in the table, 0 = nothing is cut on probability
+SAVED_EMPTIES = 112  # the table's move is tried first only with at least this many empties
+ROOT_DONE = 120  # root moves finished in this iteration
+BUSY = 128  # address of the table of positions other threads are in; 0 with one thread
+KILLERS = 192  # [64 empties · 2] squares
 HISTORY = KILLERS + 64 * 16  # [64 squares] of the mover
 RESPONSES = HISTORY + 64 * 8  # [65 last moves · 64 squares]
 FRAMES = RESPONSES + 65 * 64 * 8
-# One frame: 40 moves of (key, flips), then up to 128 features of 16 bits.
+# One frame: moves of (key, flips), twice the most there can be since each may be put off once; then up to 128 features of 16 bits.
 MOVE_BYTES = 16
-FRAME_FEATURES = 40 * MOVE_BYTES
+FRAME_FEATURES = 72 * MOVE_BYTES
 FRAME_BYTES = FRAME_FEATURES + 256 + 128
 SIZE = FRAMES + 65 * FRAME_BYTES
 

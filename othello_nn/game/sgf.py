@@ -75,7 +75,7 @@ def _read_point(text: str) -> int:
 
 
 def _read_moves(tree: GameTree) -> list[tuple[bool, int, MoveNote | None]]:
-    """Every move of the main line as (by black, move, note); V, the value of a node, is black's and becomes the mover's."""
+    """Every move of the main line as (by black, move, note). V, the value of a node, is for black; notes are not."""
     moves: list[tuple[bool, int, MoveNote | None]] = []
     for node in tree.nodes:
         value = next((parse_number(item.values[0]) for item in node if item.name == "V"), None)
@@ -102,7 +102,10 @@ def _read_move(tree: GameTree, item: Property) -> int:
 
 
 def _read_start(tree: GameTree, player: str | None, first_by_black: bool) -> Position:
-    """The position before the first move: the usual one unless AB, AW or AE set up another."""
+    """The position before the first move: the usual one unless AB, AW or AE set up another.
+
+    The side to move in a setup without PL is whoever moves first.
+    """
     masks = {"AB": 0, "AW": 0, "AE": 0}
     for item in tree.properties():
         if item.name in masks:
@@ -112,18 +115,17 @@ def _read_start(tree: GameTree, player: str | None, first_by_black: bool) -> Pos
             except OthelloError as error:
                 raise tree.error(f"{item.name} (line {item.line}): {error}") from error
     black, white, empty = masks.values()
-    if player is not None and player.strip().lower() not in _COLOURS:
+    side = "" if player is None else player.strip().lower()
+    if player is not None and side not in _COLOURS:
         raise tree.error(f"PL {shorten(player)} is no side to move; use B or W")
     if not black | white | empty:
         start = Position.start()
-        return start if player is None else Position.from_discs(start.black, start.white, _COLOURS[player.strip().lower()])
+        return Position.from_discs(start.black, start.white, _COLOURS.get(side, True))
     if empty & (black | white) or (black | white | empty) & _CENTRE != _CENTRE:
         # SGF does not say whether a setup replaces the four discs of the usual start or is added to them.
         raise tree.error("AB, AW and AE must give each of d4, e4, d5 and e5, and no square twice")
-    # Without PL, whoever moves first is to move.
-    black_to_move = first_by_black if player is None else _COLOURS[player.strip().lower()]
     try:
-        return Position.from_discs(black, white, black_to_move)
+        return Position.from_discs(black, white, _COLOURS.get(side, first_by_black))
     except OthelloError as error:
         raise tree.error(f"AB and AW: {error}") from error
 

@@ -37,7 +37,7 @@ _BOARD_SIGNS = frozenset(BLACK_SIGNS + WHITE_SIGNS + EMPTY_SIGNS)
 
 # One step through a transcript: what may stand between moves, then a move (a square or a pass), if any is left.
 _BETWEEN_MOVES = re.compile(r"(?:\s|,|[0-9]{1,3}\s*\.+)*")
-_MOVE = re.compile(r"([a-h])\s*([1-8])|pass|pa|ps|--", re.IGNORECASE)
+_MOVE = re.compile(r"([a-h])\s*([1-8])|pass|pa|ps|--", re.IGNORECASE | re.ASCII)
 
 
 def square_name(square: int) -> str:
@@ -82,7 +82,7 @@ def parse_move(move: str | int) -> int:
     except TypeError:
         number = 64
     if isinstance(move, bool) or not PASS <= number <= 63:
-        raise InvalidMoveError(f"{shorten(move)} is not a move: give a name such as 'f5' or 'pass', 0..63, or PASS (-1)")
+        raise InvalidMoveError(f"{shorten(move)} is not a move: give a name ('f5', 'pass'), 0..63 or PASS (-1)")
     return number
 
 

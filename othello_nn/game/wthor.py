@@ -48,7 +48,7 @@ def parse_wthor(
     """
     header = _read_header(data)
     if header.board_size not in (0, 8):
-        raise RecordError(f"byte 12: the board has size {header.board_size}; only 8 (or 0, the same) can be read", byte=12)
+        raise RecordError(f"byte 12: the board has size {header.board_size}; only 8 (or 0) can be read", byte=12)
     if header.solitaire:
         raise RecordError("byte 13: this is a file of solitaires (problems), not of games", byte=13)
     _check_length(data, header.games, GAME_BYTES, "games")
