@@ -100,7 +100,9 @@ def test_transcript_from_another_start():
         ("f5d", InvalidMoveError, "move 2, character index 2: 'd'"),
         ("f5 33-31", InvalidMoveError, "move 2, character index 3"),
         ("f5f5", IllegalMoveError, r"move 2 \(f5\): f5 is occupied"),
+        ("d3c3d3", IllegalMoveError, r"move 3 \(d3\): d3 is occupied"),  # though discs beside it could be outflanked
         ("f5 a1", IllegalMoveError, r"move 2 \(a1\): a1 flips nothing; legal moves: f4, d6, f6"),
+        ("f5c4", IllegalMoveError, r"move 2 \(c4\): c4 flips nothing"),  # black could, but it is white's turn
         ("f5--", IllegalMoveError, r"move 2 \(pass\): passing is not allowed"),
         ("e6f4e3f6g5d6e7f5c5a1", IllegalMoveError, r"move 10 \(a1\): a1 cannot be played: the game is over"),
     ],

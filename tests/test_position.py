@@ -64,6 +64,7 @@ def test_what_is_no_move_is_invalid(move):
     ("moves", "move", "message"),
     [
         ("", "e4", "e4 is occupied; legal moves: d3, c4, f5, e6"),
+        ("d3c3", "d3", "d3 is occupied; legal moves: b3, c4, f5, e6"),
         ("", "a1", "a1 flips nothing; legal moves: d3, c4, f5, e6"),
         ("", "pass", "passing is not allowed; legal moves: d3, c4, f5, e6"),
         (BEFORE_PASS, "e3", "e3 flips nothing; there is no legal move: pass"),

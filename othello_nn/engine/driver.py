@@ -197,7 +197,7 @@ class Engine:
         """Work through the schedule in a worker thread while this one keeps the clock."""
         started = time.perf_counter()
         if position.is_over:
-            return Result(None, float(position.final_score), True, 0, (), 0, 0.0)
+            return Result(None, float(position.final_score()), True, 0, (), 0, 0.0)
         if position.must_pass:
             inner = self._run(position.play(PASS), schedule, limit, window, None)
             return replace(inner, move=PASS, score=-inner.score, pv=(PASS, *inner.pv))

@@ -53,6 +53,7 @@ from othello_nn.game.kernels import CORNERS, ONE, ZERO, final_score, neighbours,
 
 SMALL_EMPTIES = 7
 ETC_EMPTIES = 11
+TABLE_EMPTIES = 8
 DISC = SCORE_DISC
 
 
@@ -138,8 +139,10 @@ def end_node(mover, opponent, alpha, beta, empties, workspace):
     # 3. What the table knows.
     table, mask = load_i64(workspace, int64(TABLE)), load_u64(workspace, int64(TABLE_MASK))
     bucket = bucket_address(table, mask, mover, opponent)
-    data = table_probe(bucket, mover, opponent)
     table_move = int64(NO_MOVE)
+    data = ZERO
+    if empties >= int64(TABLE_EMPTIES):
+        data = table_probe(bucket, mover, opponent)
     if data != ZERO:
         table_move = data_move(data)
         if data_depth(data) == empties and data_selectivity(data) == int64(0):
@@ -194,8 +197,9 @@ def end_node(mover, opponent, alpha, beta, empties, workspace):
             if best >= beta:
                 break
     # 6. Remember.
-    table_store(
-        bucket, mover, opponent, alpha * DISC, beta * DISC, best * DISC, best_move, empties, int64(0),
-        load_i64(workspace, int64(TABLE_AGE)),
-    )
+    if empties >= int64(TABLE_EMPTIES):
+        table_store(
+            bucket, mover, opponent, alpha * DISC, beta * DISC, best * DISC, best_move, empties, int64(0),
+            load_i64(workspace, int64(TABLE_AGE)),
+        )
     return best

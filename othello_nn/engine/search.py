@@ -92,7 +92,7 @@ DEEPENING_DEPTH = 6
 PROBCUT_DEPTH = 3
 SHARED_DEPTH = 8  # nodes of at least this depth are divided among threads
 PUT_OFF = -(1 << 44)  # keys below it belong to moves put off once
-PROBCUT_ROW = 16  # bytes: shallow depth, slope in 1/1024, offset, deviation (int32 each)
+PROBCUT_ROW = 8  # bytes: shallow depth and deviation, int32 each
 
 
 @kernel()
@@ -236,31 +236,25 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
     # 6. ProbCut: a shallow search says that the deep one would almost surely leave the window.
     if switches & PROBCUT_CUTS and selectivity > int64(0) and depth >= int64(PROBCUT_DEPTH) and beta - alpha == int64(1):
         row = load_i64(workspace, int64(PROBCUT)) + (empties * int64(65) + depth) * int64(PROBCUT_ROW)
-        shallow, deviation = load_i32(row, int64(0)), load_i32(row, int64(12))
-        if deviation > int64(0):
-            slope, offset = load_i32(row, int64(4)), load_i32(row, int64(8))
-            margin = deviation * load_i64(workspace, int64(PROBCUT_T)) // int64(1024)
-            static = leaf_score(ev, features, mover, opponent, empties)
-            high = (beta + margin - offset) * int64(1024) // slope
-            if high < int64(SCORE_MAX) and static >= high - deviation:
-                score = node(ev, workspace, mover, opponent, int64(high - int64(1)), high, shallow, previous)
-                if load_i64(workspace, int64(ABORTED)) != int64(0):
-                    return int64(0)
-                if score >= high:
-                    return beta
-            low = (alpha - margin - offset) * int64(1024) // slope
-            if low > int64(-SCORE_MAX) and static <= low + deviation:
-                score = node(ev, workspace, mover, opponent, low, int64(low + int64(1)), shallow, previous)
-                if load_i64(workspace, int64(ABORTED)) != int64(0):
-                    return int64(0)
-                if score <= low:
-                    return alpha
+        shallow, deviation = load_i32(row, int64(0)), load_i32(row, int64(4))
+        margin = deviation * load_i64(workspace, int64(PROBCUT_T)) // int64(1024)
+        static = leaf_score(ev, features, mover, opponent, empties)
+        high, low = int64(beta + margin), int64(alpha - margin)
+        if high < int64(SCORE_MAX) and static >= high - deviation:
+            score = node(ev, workspace, mover, opponent, int64(high - int64(1)), high, shallow, previous)
+            if load_i64(workspace, int64(ABORTED)) != int64(0):
+                return int64(0)
+            if score >= high:
+                return beta
+        if low > int64(-SCORE_MAX) and static <= low + deviation:
+            score = node(ev, workspace, mover, opponent, low, int64(low + int64(1)), shallow, previous)
+            if load_i64(workspace, int64(ABORTED)) != int64(0):
+                return int64(0)
+            if score <= low:
+                return alpha
     # 7. No move from the table where one is worth having: find it with less depth.
-    if switches & INTERNAL_DEEPENING and table_move == int64(NO_MOVE) and depth >= int64(DEEPENING_DEPTH):
-        reduced = int64(depth - int64(4))
-        if depth == empties:
-            reduced = int64(depth // int64(4))
-        node(ev, workspace, mover, opponent, alpha, beta, reduced, previous)
+    if switches & INTERNAL_DEEPENING and table_move == int64(NO_MOVE) and depth >= int64(DEEPENING_DEPTH) and depth < empties:
+        node(ev, workspace, mover, opponent, alpha, beta, int64(depth - int64(4)), previous)
         if load_i64(workspace, int64(ABORTED)) != int64(0):
             return int64(0)
         data = table_probe(bucket, mover, opponent)

@@ -21,6 +21,8 @@ ENDINGS = ("", "resigned", "time", "agreed")
 """How a game was decided: on the board (or not said), by giving up, on time, by agreeing on a score."""
 
 ErrorHandler = Callable[["RecordError"], object]
+ColouredMove = tuple[bool, int, "MoveNote | None"]
+"""(by black, move, note): a move as formats give it that name the colour of each move."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})")
 _Item = TypeVar("_Item")
@@ -162,10 +164,8 @@ def format_number(value: float) -> str:
     return f"{whole}.{decimals[:2]}{decimals[2:].rstrip('0')}"
 
 
-def colour_moves(
-    coloured: Iterable[tuple[bool, int, MoveNote | None]], black_to_move: bool
-) -> tuple[list[int], list[MoveNote | None]]:
-    """Moves and notes from a record that names the colour of each move, given as (by black, move, note).
+def colour_moves(coloured: Iterable[ColouredMove], black_to_move: bool) -> tuple[list[int], list[MoveNote | None]]:
+    """Moves and notes from a record that names the colour of each move.
 
     Two moves of one colour in a row mean that the other side passed. The pass is only put in here; whether it was
     allowed is for `Game` to check.

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Iterator
 
 from othello_nn.game.game_record import (
+    ColouredMove,
     ErrorHandler,
     Game,
     MoveNote,
     RecordError,
     collect,
-    colour_moves,
     format_number,
     parse_number,
 )
@@ -58,25 +58,19 @@ def _read_game(tree: GameTree) -> Game:
     if fields.get("GM", "").strip().lower() != "othello":
         raise tree.error(f"this is not a GGF game of Othello: GM is {shorten(fields.get('GM', ''))}")
     start = _read_board(tree, fields["BO"]) if "BO" in fields else Position.start()
-    coloured = [
+    coloured: list[ColouredMove] = [
         (item.name == "B", *_read_move(tree, value))
         for item in tree.properties()
         if item.name in ("B", "W")
         for value in item.values
     ]
-    moves, notes = colour_moves(coloured, start.black_to_move)
     variant = fields.get("TY", "")
     result, ending = _read_result(tree, fields.get("RE", ""), variant)
     clock = fields.get("TI", "")
     return tree.make_game(
-        start=start,
-        moves=tuple(moves),
-        notes=tuple(notes),
-        black=fields.get("PB", ""),
-        white=fields.get("PW", ""),
-        date=fields.get("DT", ""),
-        place=fields.get("PC", ""),
-        event=fields.get("EV", ""),
+        start,
+        coloured,
+        fields,
         result=result,
         ending=ending,
         # Ratings are no part of the game, and files have all sorts of things there: what is no number is left out.

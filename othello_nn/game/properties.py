@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from othello_nn.game.game_record import Game, RecordError
+from othello_nn.game.game_record import ColouredMove, Game, RecordError, colour_moves
+from othello_nn.game.position import Position
 from othello_nn.game.syntax import OthelloError, shorten
 
 _SPACE = re.compile(r"\s*")
@@ -58,10 +59,24 @@ class GameTree:
                 found[item.name] = item.values[0]
         return found
 
-    def make_game(self, **fields) -> Game:
-        """The checked Game; what is wrong with it is reported as being in this place of the file."""
+    def make_game(self, start: Position, coloured: list[ColouredMove], values: dict[str, str], **fields) -> Game:
+        """The checked Game; what is wrong with it is reported as being in this place of the file.
+
+        `values` are the single values of the game, from which those are taken that GGF and SGF call by the same name.
+        """
+        moves, notes = colour_moves(coloured, start.black_to_move)
         try:
-            return Game(**fields)
+            return Game(
+                start=start,
+                moves=tuple(moves),
+                notes=tuple(notes),
+                black=values.get("PB", ""),
+                white=values.get("PW", ""),
+                date=values.get("DT", ""),
+                place=values.get("PC", ""),
+                event=values.get("EV", ""),
+                **fields,
+            )
         except OthelloError as error:
             raise self.error(str(error)) from error
 

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable
 
 from othello_nn.game.game_record import (
+    ColouredMove,
     ErrorHandler,
     Game,
     MoveNote,
     collect,
-    colour_moves,
     format_number,
     parse_number,
 )
@@ -45,18 +45,12 @@ def _read_game(tree: GameTree) -> Game:
         raise tree.error(f"the board has size {shorten(size)}; only 8 can be read")
     coloured = _read_moves(tree)
     start = _read_start(tree, fields.get("PL"), first_by_black=coloured[0][0] if coloured else True)
-    moves, notes = colour_moves(coloured, start.black_to_move)
     result, ending = _read_result(tree, fields.get("RE", ""))
     clock = f"{fields.get('TM', '')} {fields.get('OT', '')}"
     return tree.make_game(
-        start=start,
-        moves=tuple(moves),
-        notes=tuple(notes),
-        black=fields.get("PB", ""),
-        white=fields.get("PW", ""),
-        date=fields.get("DT", ""),
-        place=fields.get("PC", ""),
-        event=fields.get("EV", ""),
+        start,
+        coloured,
+        fields,
         result=result,
         ending=ending,
         # A rank such as `5d` is no rating in numbers, and is left out.
@@ -74,9 +68,9 @@ def _read_point(text: str) -> int:
     return parse_move(name)
 
 
-def _read_moves(tree: GameTree) -> list[tuple[bool, int, MoveNote | None]]:
+def _read_moves(tree: GameTree) -> list[ColouredMove]:
     """Every move of the main line as (by black, move, note). V, the value of a node, is for black; notes are not."""
-    moves: list[tuple[bool, int, MoveNote | None]] = []
+    moves: list[ColouredMove] = []
     for node in tree.nodes:
         value = next((parse_number(item.values[0]) for item in node if item.name == "V"), None)
         for item in node:

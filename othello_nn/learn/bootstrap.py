@@ -22,9 +22,10 @@ from numba import float32, int64, uint64
 
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.evaluate import Mobility, leaf_begin, leaf_child, leaf_score
+from othello_nn.engine.search import EVERYTHING, INFINITY, PROBCUT_CUTS, node
 from othello_nn.engine.tables import PATTERNS, Shapes, TableEvaluator
-from othello_nn.engine.ttable import SCORE_DISC, TranspositionTable
-from othello_nn.engine.workspace import FRAME_BYTES, FRAME_FEATURES, FRAMES, Workspace
+from othello_nn.engine.ttable import NO_MOVE, SCORE_DISC, TranspositionTable
+from othello_nn.engine.workspace import FRAME_BYTES, FRAME_FEATURES, FRAMES, SWITCHES, Workspace
 from othello_nn.game.bits import flips_of, legal_of, load_i16, lowest_square, popcount
 from othello_nn.game.compiling import kernel
 from othello_nn.game.kernels import ONE, ZERO, next_random, nth_square, transform
@@ -152,6 +153,20 @@ def fit_epoch(ev, scratch, origins, used, weights, movers, opponents, labels, or
     return squared / count, state
 
 
+@kernel()
+def search_values(ev, workspace, movers, opponents, depth, labels):
+    """Write the value in discs of a search of each position, to the end of the game where that is near."""
+    for i in range(movers.size):
+        empties = int64(64) - popcount(movers[i] | opponents[i])
+        if empties <= int64(SOLVE_EMPTIES):
+            labels[i] = float32(end_node(movers[i], opponents[i], int64(-64), int64(64), empties, workspace))
+            continue
+        features = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES) + int64(FRAME_FEATURES)
+        leaf_begin(ev, features, movers[i], opponents[i])
+        value = node(ev, workspace, movers[i], opponents[i], int64(-INFINITY), int64(INFINITY), depth, int64(NO_MOVE))
+        labels[i] = float32(value) / float32(SCORE_DISC)
+
+
 @dataclass
 class Data:
     movers: np.ndarray
@@ -187,6 +202,18 @@ def generate(ev, games: int, seed: int, cores: int) -> Data:
 
     parts = _both_cores(work, list(range(cores)))
     return Data(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def relabel(ev, data: Data, depth: int, cores: int) -> None:
+    """Replace the labels by searches with an evaluator."""
+
+    def work(part):
+        workspace = Workspace(TranspositionTable(8), np.zeros(8, np.uint8))
+        workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
+        search_values(ev, workspace.address, data.movers[part], data.opponents[part], depth, data.labels[part])
+
+    size = len(data.labels)
+    _both_cores(work, [slice(i * size // cores, (i + 1) * size // cores) for i in range(cores)])
 
 
 def fit(data: Data, weights: np.ndarray, shapes: Shapes, rates: list[float], seed: int, cores: int) -> float:

@@ -1,0 +1,137 @@
+"""Where the games of a match begin. Without different openings two deterministic players would repeat one game.
+
+>>> len(leouski60())
+60
+>>> random_openings(8, 3, seed=1) == random_openings(8, 3, seed=1)
+True
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from othello_nn.game.notation import parse_transcript
+from othello_nn.game.position import Position
+from othello_nn.game.rules import PASS
+from othello_nn.game.syntax import OthelloError, looks_like_board, shorten
+
+# Fixed sets begin here; other words are files.
+LEOUSKI60 = "leouski60"
+RANDOM = "random:"
+MAX_RANDOM_PLIES = 50
+# Random plies are drawn until so many in a row give nothing new: then there is hardly anything new left.
+FRUITLESS_DRAWS = 2000
+
+
+class OpeningError(OthelloError):
+    """Openings that cannot be read or do not exist."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Moves to be played before the players are asked, from ``start``."""
+
+    start: Position
+    moves: tuple[int, ...] = ()
+
+    @cached_property
+    def position(self) -> Position:
+        return self.start.replay(self.moves)
+
+
+def make_openings(text: str, count: int | None, seed: int = 0) -> list[Opening]:
+    """The openings that ``leouski60``, ``random:PLIES`` or the path of a file stands for.
+
+    ``count`` is how many are wanted (None: as many as a set has, 50 of the random ones). A fixed set is returned whole, in
+    its order.
+    """
+    if text == LEOUSKI60:
+        return leouski60()
+    if text.startswith(RANDOM):
+        plies = text.removeprefix(RANDOM)
+        if not plies.isascii() or not plies.isdigit() or not 1 <= int(plies) <= MAX_RANDOM_PLIES:
+            raise OpeningError(f"{text!r}: write random:PLIES with 1 to {MAX_RANDOM_PLIES} plies, such as random:8")
+        return random_openings(int(plies), 50 if count is None else count, seed)
+    return read_openings(text)
+
+
+def leouski60() -> list[Opening]:
+    """All positions after four plies, one for each class of symmetric ones: Leouski's test set."""
+    found: dict[Position, Opening] = {}
+
+    def extend(position: Position, moves: tuple[int, ...]) -> None:
+        if len(moves) == 4:
+            found.setdefault(position.canonical(), Opening(Position.start(), moves))
+            return
+        for square in position.legal_moves:
+            extend(position.play(square), (*moves, square))
+
+    extend(Position.start(), ())
+    return list(found.values())
+
+
+def random_openings(plies: int, count: int, seed: int) -> list[Opening]:
+    """Up to ``count`` positions after random moves, no two symmetric to each other; fewer if there are no more."""
+    rng = random.Random(f"openings {seed}")
+    found: dict[Position, Opening] = {}
+    fruitless = 0
+    while len(found) < count and fruitless < FRUITLESS_DRAWS:
+        opening = _random_opening(plies, rng)
+        key = None if opening is None else opening.position.canonical()
+        if opening is None or key is None or key in found:
+            fruitless += 1
+            continue
+        found[key] = opening
+        fruitless = 0
+    return list(found.values())
+
+
+def _random_opening(plies: int, rng: random.Random) -> Opening | None:
+    """Random moves from the start, or None where the game ended on the way."""
+    position, moves = Position.start(), []
+    for _ in range(plies):
+        if position.is_over:
+            return None
+        move = rng.choice(position.legal_moves or (PASS,))
+        position = position.play(move)
+        moves.append(move)
+    return None if position.is_over else Opening(Position.start(), tuple(moves))
+
+
+def read_openings(path: str | Path) -> list[Opening]:
+    """Transcripts or boards with the side to move, one a line; ``#`` and ``%`` start comments, repetitions are left out."""
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise OpeningError(f"{str(path)!r} is not a text file of openings") from None
+    except FileNotFoundError:
+        raise OpeningError(f"no openings {str(path)!r}: neither {LEOUSKI60}, {RANDOM}PLIES nor a file that exists") from None
+    except OSError as error:
+        raise OpeningError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    found: dict[Position, Opening] = {}
+    for number, line in enumerate(lines, start=1):
+        text = line.split("%")[0].split("#")[0].split(";")[0].strip()
+        if not text:
+            continue
+        try:
+            opening = _read_opening(text)
+        except OthelloError as error:
+            raise OpeningError(f"{path.name}, line {number}: {error}") from None
+        found.setdefault(opening.position, opening)
+    if not found:
+        raise OpeningError(f"{str(path)!r} holds no openings")
+    return list(found.values())
+
+
+def _read_opening(text: str) -> Opening:
+    if looks_like_board(text) or text.lower() == "start":
+        opening = Opening(Position.parse(text))
+    else:
+        opening = Opening(Position.start(), tuple(parse_transcript(text)))
+    if opening.position.is_over:
+        raise OpeningError(f"{shorten(text)} is the end of a game: there is nothing left to play")
+    return opening

@@ -1,0 +1,247 @@
+"""The command line of ``play.py``: what can be typed, and what is said when it was wrong.
+
+Only words are handled here. A command's own module is imported when the command runs, so that ``--help`` answers at
+once: nothing here may import NumPy, Numba or torch.
+
+Results go to stdout, notes, progress and errors to stderr. Exit codes: 0 done, 1 what was asked for failed, 2 bad usage or
+input, 130 interrupted by Ctrl-C (what was done until then has been printed).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from othello_nn.game.syntax import OthelloError
+from othello_nn.players.spec import did_you_mean
+
+INTERRUPTED = 130
+_OPTION = re.compile(r"--?[A-Za-z][A-Za-z-]*(=.*)?", re.DOTALL)
+LONGEST_OPTION = 20
+_BOARD = "--XXXXX--OOOXX-O-OOOXXOX-OXOXOXXOXXXOXXX--XOXOXX-XXXOOO--OOOOO-- X"
+
+MAIN_EXAMPLES = f"""\
+examples:
+  python play.py solve {_BOARD}
+  python play.py solve --file endings.obf --threads 2
+  python play.py bestmove f5d6c3d3c4 --player mobility:seconds=2
+  python play.py match mobility:depth=4 swh --jobs 2
+  python play.py perft 10
+
+A position is `start`, a transcript (f5d6c3, passes may be left out), or 64 signs from a1 to h8 (X black, O white, - empty) and the
+side to move. `play.py COMMAND --help` tells more about a command.
+exit codes: 0 done, 1 what was asked for failed, 2 bad usage or input, 130 interrupted
+"""
+
+
+class UsageError(Exception):
+    """The command line cannot be understood."""
+
+
+class Failure(Exception):
+    """What was asked for could not be done."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors as exceptions of one line, help with examples as they were written."""
+
+    def __init__(self, *arguments: Any, **keywords: Any):
+        keywords.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*arguments, allow_abbrev=False, **keywords)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def _number_type(kind: Callable[[str], Any], low: float, what: str) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not low <= value < float("inf"):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return value
+
+    return read
+
+
+_positive = _number_type(int, 1, "a whole number from 1")
+_not_negative = _number_type(int, 0, "a whole number from 0")
+_seconds = _number_type(float, 1e-3, "a number of seconds from 0.001")
+_megabytes = _number_type(float, 0.01, "a number of megabytes from 0.01")
+
+
+def _add_position(parser: argparse.ArgumentParser, nothing: str = "") -> None:
+    parser.add_argument("position", nargs="*", metavar="POSITION", help=f"start, moves, or 64 signs and a side{nothing}")
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line and nothing else")
+
+
+def _solve_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_position(parser, "; - for a file from stdin")
+    parser.add_argument("--file", metavar="F.obf", help="solve every position of an OBF file (- for stdin)")
+    parser.add_argument("--wld", action="store_true", help="only win (1), draw (0) or loss (-1): faster")
+    parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="threads of the search (1)")
+    parser.add_argument("--seconds", type=_seconds, metavar="S", help="give up on a position after this time")
+    parser.add_argument("--table-mb", type=_megabytes, default=128.0, metavar="MB", help="memory of the search (128)")
+    _add_json(parser)
+
+
+def _bestmove_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_position(parser)
+    parser.add_argument("--player", metavar="A", help="who is asked (the best evaluator at hand, for 1 second)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="for players that leave things to chance (0)")
+    _add_json(parser)
+
+
+def _perft_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("depth", type=_not_negative, metavar="DEPTH", help="plies")
+    _add_position(parser, " (start)")
+    _add_json(parser)
+
+
+def _match_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", metavar="A", help="a player, NAME[:key=value,…]; see play.py players")
+    parser.add_argument("b", metavar="B", help="its opponent")
+    parser.add_argument("--games", type=_positive, metavar="N", help="how many (every opening once with each colour)")
+    parser.add_argument(
+        "--openings",
+        default="leouski60",
+        metavar="SET",
+        help="leouski60: all 4-ply positions up to symmetry (default); random:8: eight random plies; or a file of transcripts "
+        "or boards, one a line",
+    )
+    parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="games at the same time (1)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of random moves and openings (0)")
+    parser.add_argument("--clock", type=_seconds, metavar="SECONDS", help="time of each side for a game; overstepping it loses")
+    parser.add_argument("--save", metavar="FILE.ggf", help="write the games (.ggf or .sgf)")
+    _add_json(parser)
+
+
+_COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str, str]] = {
+    # name: what it does, its arguments, its module and function, examples
+    "solve": (
+        "the exact result of a position, or of a file of them",
+        _solve_arguments,
+        "solving:solve",
+        f"""\
+  python play.py solve {_BOARD}
+  python play.py solve --wld {_BOARD}
+  python play.py solve --file endings.obf --threads 2     checks the scores listed in the file
+exit code 1 if a position could not be solved in time or its result is not the one listed
+""",
+    ),
+    "bestmove": (
+        "the best move and what it is worth",
+        _bestmove_arguments,
+        "solving:bestmove",
+        """\
+  python play.py bestmove start
+  python play.py bestmove f5d6c3d3c4 --player mobility:seconds=2,threads=2
+  python play.py bestmove f5d6 --player swh --json
+""",
+    ),
+    "perft": (
+        "count move sequences: a test of rules and speed",
+        _perft_arguments,
+        "solving:perft",
+        """\
+  python play.py perft 10                24,571,284
+  python play.py perft 9 f5d6
+A pass is a ply; a game that ends earlier counts once.
+""",
+    ),
+    "players": (
+        "what can play, one line each",
+        _add_json,
+        "matches:players",
+        "  python play.py players\n",
+    ),
+    "match": (
+        "let two players meet, from many openings with both colours",
+        _match_arguments,
+        "matches:match",
+        """\
+  python play.py match mobility:depth=4 swh
+  python play.py match random most-discs --games 1000 --openings random:6 --seed 7
+  python play.py match mobility mobility:probcut=off --clock 10 --jobs 2 --save games.ggf
+Scores are A's: a win 1, a draw 1/2; low and high bound the score with 95% confidence (Wilson's interval over games). A game lost
+on time counts as 64 discs. Ctrl-C prints the result so far, saves the games, and exits with 130.
+""",
+    ),
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = _Parser(prog="play.py", description="Othello: solve, find moves, let players meet.", epilog=MAIN_EXAMPLES)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, (summary, add_arguments, _, examples) in _COMMANDS.items():
+        description = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=description, epilog=f"examples:\n{examples}")
+        add_arguments(command)
+    return parser
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Read the command line; what is wrong with it is a UsageError."""
+    # A board often begins with an empty square, `-`, which argparse would take for an option; a space in front hides that.
+    words = [f" {word}" if _may_be_board(word) else word for word in argv]
+    first = next((word for word in words if not word.startswith("-")), None)
+    if first is not None and first not in _COMMANDS:
+        raise UsageError(f"unknown command {first.strip()!r}; {did_you_mean(first.strip(), _COMMANDS)}")
+    parser = build_parser()
+    arguments, extra = parser.parse_known_args(words)
+    options = [word for word in extra if word.startswith("-")]
+    if options or (extra and "position" not in arguments):
+        known = _option_names(parser, arguments.command)
+        near = did_you_mean(options[0].split("=")[0], known) if options else f"see play.py {arguments.command} --help"
+        raise UsageError(f"{arguments.command or 'play.py'} cannot use {(options or extra)[0].strip()!r}; {near}")
+    if extra:
+        arguments.position += extra  # the words of a position may stand on both sides of an option
+    return arguments
+
+
+def _may_be_board(word: str) -> bool:
+    return word[:1] == "-" and len(word) > 2 and not (_OPTION.fullmatch(word) and ("=" in word or len(word) <= LONGEST_OPTION))
+
+
+def _option_names(parser: argparse.ArgumentParser, command: str | None) -> list[str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction) and command is not None:
+            parser = action.choices[command]
+    return [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the exit code."""
+    try:
+        arguments = parse(sys.argv[1:] if argv is None else argv)
+        if arguments.command is None:
+            build_parser().print_help(sys.stderr)
+            return 2
+        module, function = _COMMANDS[arguments.command][2].split(":")
+        return getattr(importlib.import_module(f"othello_nn.faces.{module}"), function)(arguments)
+    except (UsageError, OthelloError) as error:
+        return _complain(error, 2)
+    except Failure as error:
+        return _complain(error, 1)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`). Nothing is left to be told, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _complain(error: object, code: int) -> int:
+    print(f"play.py: {error}", file=sys.stderr)
+    return code

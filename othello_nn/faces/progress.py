@@ -1,0 +1,47 @@
+"""Progress on stderr: a bar for people at a terminal, nothing when stderr is a pipe or a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Something to report progress to."""
+
+    def update(self, done: int | None = None, text: str | None = None) -> None: ...
+
+
+class _Silent:
+    def update(self, done: int | None = None, text: str | None = None) -> None:
+        pass
+
+
+class _Bar:
+    def __init__(self, progress, task):
+        self._progress, self._task = progress, task
+
+    def update(self, done: int | None = None, text: str | None = None) -> None:
+        self._progress.update(self._task, completed=done, description=text)
+
+
+@contextmanager
+def progress(text: str, total: int | None = None) -> Iterator[Progress]:
+    """A bar that fills up to ``total``, or without a total a sign of life with the time that has passed."""
+    if not sys.stderr.isatty():
+        yield _Silent()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()]
+    if total is not None:
+        columns[1:1] = [BarColumn(bar_width=24), MofNCompleteColumn()]
+        columns += [TextColumn("left:"), TimeRemainingColumn()]
+    # Results printed meanwhile must not end up inside the bar; a stdout that is not the terminal is left alone.
+    shared = sys.stdout.isatty()
+    with RichProgress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=shared, redirect_stderr=True) as live:
+        yield _Bar(live, live.add_task(text, total=total))

@@ -1,0 +1,112 @@
+"""A player that searches with the engine. Importing this module imports Numba."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from othello_nn.engine import Engine, Limit, Options, Result
+from othello_nn.engine.clock import make_clock
+from othello_nn.engine.driver import MAX_DEPTH
+from othello_nn.engine.tables import TableEvaluator, weighted_squares
+from othello_nn.game.position import Position
+from othello_nn.players.base import BasePlayer, Choice, PlayerError
+from othello_nn.players.simple import SquareWeights
+from othello_nn.players.spec import PlayerSpec
+
+# A shallow search fills a fraction of this, and both are cleared before every game.
+SHALLOW_DEPTH, SHALLOW_TABLE_MB, TABLE_MB = 6, 1.0, 64.0
+# Where limits meet a game clock, a move gets an equal share of it as if so many more were to come; solving gets twice that, since
+# a game that is solved once needs no more time.
+SPARE_MOVES, SOLVING_SHARES = 4, 2
+
+
+class SearchPlayer(BasePlayer):
+    """Searches within its limits; from ``solve`` empties on it plays the end exactly.
+
+    Under a game clock, limits are kept as far as the clock allows; a player that would only have its default time for
+    each move divides the clock over the game instead, as ``engine/clock.py`` does it.
+    """
+
+    def __init__(self, spec: PlayerSpec, evaluator: Any, default: Limit, rng: random.Random):
+        super().__init__(spec.text, rng, spec.epsilon or 0.0)
+        self.solve_from = spec.solve or 0
+        self.limit = Limit(spec.depth, spec.nodes, spec.seconds) if spec.is_limited else default
+        divided = not spec.is_limited and (spec.clock is not None or default.depth is None)
+        self.clock = make_clock(spec.clock or "iago") if divided else None
+        self.engine = Engine(evaluator, _options(spec, self.limit))
+        self.on_iteration: Callable[[Result], bool | None] | None = None
+        """Told of each finished iteration; it may return False to end the search."""
+
+    def pick(self, position: Position, remaining: float | None) -> Choice:
+        result = self._think(position, remaining)
+        return Choice(result.move, result.score, result.exact, result.depth, result.pv, result.nodes, result.seconds)
+
+    def _think(self, position: Position, remaining: float | None) -> Result:
+        solving = position.empties <= self.solve_from
+        if remaining is not None and self.clock is not None and not solving:
+            return self.clock.think(self.engine, position, remaining, self.on_iteration)
+        limit = Limit(depth=MAX_DEPTH) if solving else self.limit
+        if remaining is not None:
+            share = max(remaining, 0.001) / ((position.empties + 1) // 2 + SPARE_MOVES)
+            share *= SOLVING_SHARES if solving else 1
+            limit = replace(limit, seconds=min(share, limit.seconds or share))
+        if solving:
+            result = self.engine.solve(position, limit=limit, on_iteration=self.on_iteration)
+        else:
+            result = self.engine.search(position, limit, self.on_iteration)
+        if result.depth or result.exact:
+            return result
+        # Out of time before a single ply: any move would do for the limit, but not for the player.
+        return self.engine.search(position, Limit(depth=1))
+
+    def new_game(self, rng: random.Random | None = None) -> None:
+        super().new_game(rng)
+        self.engine.clear()
+        if self.clock is not None:
+            self.clock.new_game()
+
+    def warm_up(self) -> None:
+        self.engine.search(Position.start(), Limit(depth=1))
+        self.engine.clear()
+
+    def stop(self) -> None:
+        self.engine.stop()
+
+
+def _options(spec: PlayerSpec, limit: Limit) -> Options:
+    shallow = limit.depth is not None and limit.depth <= SHALLOW_DEPTH and (spec.solve or 0) <= SHALLOW_DEPTH
+    given = {key: spec.given[key] for key in ("threads", "probcut", "search") if key in spec.given}
+    return Options(table_mb=spec.table or (SHALLOW_TABLE_MB if shallow else TABLE_MB), **given)
+
+
+def table_evaluator(path: Path) -> TableEvaluator:
+    """The evaluator in a file, loaded once however many players use it."""
+    try:
+        return _load(path, path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        raise PlayerError(f"there is no evaluator at {str(path)!r}") from None
+    except OSError as error:
+        raise PlayerError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise PlayerError(str(error)) from None
+
+
+@lru_cache(maxsize=8)
+def _load(path: Path, mtime_ns: int) -> TableEvaluator:
+    evaluator = TableEvaluator.load(path)
+    # Laid out in memory now, in one thread: players in several threads then share it.
+    assert evaluator.leaf
+    return evaluator
+
+
+@lru_cache(maxsize=8)
+def square_evaluator(weights: SquareWeights) -> TableEvaluator:
+    """Square weights as an evaluator for the search."""
+    evaluator = weighted_squares(weights.name, weights.weights, weights.per_disc)
+    assert evaluator.leaf
+    return evaluator

@@ -1,0 +1,141 @@
+"""How a player is written: ``NAME[:key=value,…]``, such as ``pattern:seconds=0.5,threads=2``.
+
+>>> parse_spec("swh:depth=3,epsilon=0.1")
+PlayerSpec(name='swh', text='swh:depth=3,epsilon=0.1', depth=3, epsilon=0.1)
+>>> parse_spec("swh:dept=3")
+Traceback (most recent call last):
+othello_nn.players.base.PlayerError: unknown key 'dept' in 'swh:dept=3'; did you mean 'depth'?
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from othello_nn.players.base import PlayerError
+
+_KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
+LIMITS = ("depth", "nodes", "seconds")
+
+
+@dataclass(frozen=True)
+class PlayerSpec:
+    """A player as it was asked for; what was not said is None."""
+
+    name: str
+    text: str = ""
+    """The whole specification, as written: the player's name in results."""
+    depth: int | None = None
+    nodes: int | None = None
+    seconds: float | None = None
+    solve: int | None = None
+    epsilon: float | None = None
+    threads: int | None = None
+    probcut: bool | None = None
+    search: str | None = None
+    table: float | None = None
+    clock: str | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The keys that were said."""
+        return {key: value for key in KEYS if (value := getattr(self, key)) is not None}
+
+    @property
+    def is_limited(self) -> bool:
+        """Depth, nodes or seconds were said, so no default applies."""
+        return any(getattr(self, key) is not None for key in LIMITS)
+
+    def __repr__(self) -> str:
+        fields = {"name": self.name, "text": self.text} | self.given
+        return f"PlayerSpec({', '.join(f'{key}={value!r}' for key, value in fields.items())})"
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key: how its value is read, what values there are, what it does."""
+
+    read: Callable[[str], Any]
+    values: str
+    meaning: str
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not low <= (number := int(text)) <= high:
+            raise ValueError
+        return number
+
+    return read
+
+
+def _number(low: float, high: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        if not (math.isfinite(number := float(text)) and low <= number <= high):
+            raise ValueError
+        return number
+
+    return read
+
+
+def _one_of(choices: dict[str, Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        if text.lower() not in choices:
+            raise ValueError
+        return choices[text.lower()]
+
+    return read
+
+
+def _itself(*words: str) -> dict[str, str]:
+    return {word: word for word in words}
+
+
+KEYS: dict[str, Key] = {
+    "depth": Key(_whole(1, 60), "a whole number from 1 to 60", "plies to look ahead; 1 is the position after one's own move"),
+    "nodes": Key(_whole(1, 10**15), "a whole number from 1", "positions to search for a move"),
+    "seconds": Key(_number(1e-3, 1e6), "a number from 0.001", "time for a move"),
+    "solve": Key(_whole(0, 60), "a whole number from 0 to 60", "empties from which the end is solved, however long it takes"),
+    "epsilon": Key(_number(0, 1), "a number from 0 to 1", "probability of a random move"),
+    "threads": Key(_whole(1, 64), "a whole number from 1 to 64", "threads of one search"),
+    "probcut": Key(_one_of({"on": True, "off": False}), "on or off", "selective search, where the evaluator was fitted for it"),
+    "search": Key(_one_of(_itself("negascout", "alphabeta", "mtdf")), "negascout, alphabeta or mtdf", "the search driver"),
+    "table": Key(_number(0.01, 2**20), "megabytes from 0.01", "memory of the search"),
+    "clock": Key(_one_of(_itself("iago", "predict")), "iago or predict", "how the time of a whole game is divided"),
+}
+assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """The end of an error message: the nearest valid word, or all of them if none is near."""
+    choices = list(choices)
+    near = difflib.get_close_matches(word.lower(), choices, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(choices)}"
+
+
+def parse_spec(text: str) -> PlayerSpec:
+    """Name and keys, each value checked; whether the name is known is for ``catalog.make_player`` to say."""
+    text = text.strip()
+    # A path may hold colons: the keys begin at the first colon with a `word=` behind it.
+    name, *rest = _KEYS_FOLLOW.split(text, maxsplit=1)
+    if not name:
+        raise PlayerError(f"no player is named in {text!r}; write NAME or NAME:key=value,…")
+    values: dict[str, Any] = {}
+    for item in rest[0].split(",") if rest else []:
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals:
+            raise PlayerError(f"{item.strip()!r} in {text!r} has no value; write key=value")
+        if key not in KEYS:
+            raise PlayerError(f"unknown key {key!r} in {text!r}; {did_you_mean(key, KEYS)}")
+        if key in values:
+            raise PlayerError(f"{key!r} is given twice in {text!r}")
+        try:
+            values[key] = KEYS[key].read(value)
+        except ValueError:
+            raise PlayerError(f"{key} is {value!r} in {text!r}; it must be {KEYS[key].values}") from None
+    return PlayerSpec(name, text, **values)

@@ -1,0 +1,16 @@
+"""Othello from the command line: solve, find moves, count, and let players meet.
+
+    python play.py solve POSITION              the exact result of a position, and the moves that lead to it
+    python play.py bestmove f5d6c3             the best move after some moves
+    python play.py match pattern swh           two players, many games
+    python play.py --help                      everything else
+
+``othello_nn/faces/cli.py`` is where it begins.
+"""
+
+import sys
+
+from othello_nn.faces.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
