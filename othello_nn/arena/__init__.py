@@ -1,2 +1,2 @@
-"""Where players meet. ``match.py`` plays two of them against each other from ``openings.py``; ``statistics.py`` says what a
-score means."""
+"""Where players meet. ``match.py`` plays two of them against each other, ``openings.py`` says from where, and
+``statistics.py`` what a score means."""

@@ -1,10 +1,11 @@
 """A match: two players, many openings, both colours from each.
 
     result = play_match("pattern:depth=4", "swh", make_openings("leouski60", None))
-    result.score, result.low, result.high
+    result.score, result.interval
 
-Games run in threads, one pair of players each: the compiled search works without the GIL. Chance is drawn from the seed and the
-number of the game, so that the same seed gives the same games whatever the number of threads (limits in seconds aside).
+Games run in threads, one pair of players each: the compiled search works without the GIL. Chance is drawn from the seed
+and the number of the game, so that the same seed gives the same games whatever the number of threads (limits in seconds
+aside).
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from othello_nn.arena.openings import Opening
@@ -28,6 +28,8 @@ from othello_nn.players import Player, make_player
 TIME_LOSS_DISCS = 64
 # How often a match that is being stopped tells its players to hurry.
 STOP_SECONDS = 0.02
+# Not every system lets Ctrl-C end a wait that has no end of its own.
+WAKE_SECONDS = 0.5
 
 PlayerMaker = Callable[[], Player]
 
@@ -179,7 +181,11 @@ def play_game(
         position = position.play(move)
         moves.append(move)
         notes.append(note)
-    clock = "" if clock_seconds is None else f"{int(clock_seconds // 60):02d}:{clock_seconds % 60:05.2f}".removesuffix(".00")
+    clock = (
+        ""
+        if clock_seconds is None
+        else f"{int(clock_seconds // 60):02d}:{clock_seconds % 60:05.2f}".removesuffix(".00")
+    )
     return Game(
         start=opening.start,
         moves=tuple(moves),
@@ -195,35 +201,67 @@ def play_game(
 
 
 class _Match:
-    """A match in progress: the pairs of players that are free, and the flag that ends it."""
+    """A match in progress: games that wait, games that are done, and the flag that ends it."""
 
-    def __init__(self, pairs: list[tuple[Player, Player]], seed: int, clock_seconds: float | None):
+    def __init__(
+        self, pairs: list[tuple[Player, Player]], pairings: list[Pairing], seed: int, clock_seconds: float | None
+    ):
         self.pairs, self.seed, self.clock_seconds = pairs, seed, clock_seconds
-        self.free: queue.SimpleQueue[tuple[Player, Player]] = queue.SimpleQueue()
-        for pair in pairs:
-            self.free.put(pair)
+        self.done: queue.SimpleQueue[PlayedGame | Exception | None] = queue.SimpleQueue()
         self.stopping = threading.Event()
+        self._waiting, self._lock = iter(pairings), threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._work, args=(pair,), name=f"game-{i}", daemon=True)
+            for i, pair in enumerate(pairs)
+        ]
+        for thread in self._threads:
+            thread.start()
 
-    def play(self, pairing: Pairing) -> PlayedGame | None:
-        if self.stopping.is_set():
-            return None
-        a, b = pair = self.free.get()
-        try:
-            for side, player in enumerate(pair):
-                player.new_game(random.Random(f"game {self.seed} {pairing.number} {side}"))
-            black, white = (a, b) if pairing.a_is_black else (b, a)
-            game = play_game(pairing.opening, black, white, self.clock_seconds, self.stopping.is_set)
-            return None if game is None else PlayedGame(pairing.number, pairing.a_is_black, game)
-        finally:
-            self.free.put(pair)
+    def games(self) -> Iterator[PlayedGame]:
+        """The games as they end."""
+        working = len(self._threads)
+        while working:
+            try:
+                item = self.done.get(timeout=WAKE_SECONDS)
+            except queue.Empty:
+                continue
+            if isinstance(item, Exception):
+                raise item
+            if item is None:
+                working -= 1
+            else:
+                yield item
 
-    def stop(self, futures: Iterable[Future]) -> None:
+    def stop(self) -> None:
         """End the games that run. A search may begin just after its player was told to stop, so tell it again."""
         self.stopping.set()
-        while running := [future for future in futures if not future.done()]:
-            for player in (player for pair in self.pairs for player in pair):
-                player.stop()
-            wait(running, timeout=STOP_SECONDS)
+        for thread in self._threads:
+            while thread.is_alive():
+                for player in (player for pair in self.pairs for player in pair):
+                    player.stop()
+                thread.join(STOP_SECONDS)
+
+    def _work(self, pair: tuple[Player, Player]) -> None:
+        """What each thread does: one game after the other with its own two players."""
+        try:
+            while not self.stopping.is_set():
+                with self._lock:
+                    pairing = next(self._waiting, None)
+                one = None if pairing is None else self._play(pairing, pair)
+                if one is None:
+                    break
+                self.done.put(one)
+        except Exception as error:
+            self.done.put(error)
+        finally:
+            self.done.put(None)
+
+    def _play(self, pairing: Pairing, pair: tuple[Player, Player]) -> PlayedGame | None:
+        for side, player in enumerate(pair):
+            player.new_game(random.Random(f"game {self.seed} {pairing.number} {side}"))
+        black, white = pair if pairing.a_is_black else pair[::-1]
+        game = play_game(pairing.opening, black, white, self.clock_seconds, self.stopping.is_set)
+        return None if game is None else PlayedGame(pairing.number, pairing.a_is_black, game)
 
 
 def play_match(
@@ -249,24 +287,19 @@ def play_match(
         player.warm_up()
     pairings = pair_up(openings, games, varied=first[0].varies or first[1].varies)
     jobs = min(jobs, len(pairings))
-    match = _Match([first, *((_make(a), _make(b)) for _ in range(jobs - 1))], seed, clock_seconds)
-    started = time.perf_counter()
+    pairs = [first, *((_make(a), _make(b)) for _ in range(jobs - 1))]
+    started, interrupted = time.perf_counter(), False
     played: list[PlayedGame] = []
-    interrupted = False
-
-    with ThreadPoolExecutor(jobs, thread_name_prefix="game") as pool:
-        futures = [pool.submit(match.play, pairing) for pairing in pairings]
-        try:
-            for future in as_completed(futures):
-                if (one := future.result()) is not None:
-                    played.append(one)
-                    if on_game is not None:
-                        on_game(one)
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            # On an error too: otherwise the pool would first play all other games.
-            match.stop(futures)
+    match = _Match(pairs, pairings, seed, clock_seconds)
+    try:
+        for one in match.games():
+            played.append(one)
+            if on_game is not None:
+                on_game(one)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        match.stop()
     in_order = tuple(sorted(played, key=lambda one: one.number))
     return MatchResult(first[0].name, first[1].name, in_order, time.perf_counter() - started, interrupted)
 

@@ -45,8 +45,8 @@ class Opening:
 def make_openings(text: str, count: int | None, seed: int = 0) -> list[Opening]:
     """The openings that ``leouski60``, ``random:PLIES`` or the path of a file stands for.
 
-    ``count`` is how many are wanted (None: as many as a set has, 50 of the random ones). A fixed set is returned whole, in
-    its order.
+    ``count`` is how many are wanted (None: as many as a set has, 50 of the random ones). A fixed set is returned whole,
+    in its order.
     """
     if text == LEOUSKI60:
         return leouski60()
@@ -102,14 +102,16 @@ def _random_opening(plies: int, rng: random.Random) -> Opening | None:
 
 
 def read_openings(path: str | Path) -> list[Opening]:
-    """Transcripts or boards with the side to move, one a line; ``#`` and ``%`` start comments, repetitions are left out."""
+    """Transcripts or boards with the side to move, one a line, without repetitions; ``#`` and ``%`` start comments."""
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise OpeningError(f"{str(path)!r} is not a text file of openings") from None
     except FileNotFoundError:
-        raise OpeningError(f"no openings {str(path)!r}: neither {LEOUSKI60}, {RANDOM}PLIES nor a file that exists") from None
+        raise OpeningError(
+            f"no openings {str(path)!r}: neither {LEOUSKI60}, {RANDOM}PLIES nor a file that exists"
+        ) from None
     except OSError as error:
         raise OpeningError(f"{str(path)!r} cannot be read: {error.strerror}") from None
     found: dict[Position, Opening] = {}

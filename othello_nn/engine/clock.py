@@ -3,21 +3,18 @@
     clock = make_clock("iago")
     result = clock.think(engine, position, remaining_seconds)
 
-Read ``driver.py`` first. A player keeps one clock and calls ``think`` at each of its turns, passes too, with what is left on
-its own side. The clock sees a new game begin when the number of empty squares does not fall, and takes what is left then for
-the time of the whole game. Two ways to divide it:
+Read ``driver.py`` first. A player keeps one clock and calls ``think`` at each of its turns with what is left on its own
+side. When the board is no fuller than at the last call, a new game has begun, and what is left is all its time. Search
+once to depth 1 before a game: the first search of an engine may have to compile it. There are two clocks:
 
-``iago``      Rosenbloom's IAGO (1982): a share of the time left that depends on the move number; iterative deepening, a new
-              iteration only if enough of it can be done, and an end at 1.3 times the share.
-``predict``   a later tournament program's: equal shares, and one search to a depth predicted from the branching factor and the
-              time per node of the last two; ended at twice the share and begun again, since the table remembers.
-
-The first search of an engine may compile it. Search once to depth 1 before starting the clock.
+``iago``      Rosenbloom's IAGO (1982): a share of the time left that depends on the move number; iterative deepening, a
+              new iteration only if enough of it can be done, and an end at 1.3 times the share.
+``predict``   a later tournament program's: equal shares, one search to a depth predicted from the branching factor and
+              the time per node of the last two; ended at twice the share and begun again, since the table remembers.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 from abc import ABC, abstractmethod
 from collections import Counter, deque
@@ -32,28 +29,31 @@ from othello_nn.game.position import Position
 
 Listener = Callable[[Result], bool | None] | None
 
-# Kept back for accidents: IAGO's 2½ of 30 minutes. In very short games a share of the clock is less than one stall of a busy
-# machine (up to 80 ms seen with four programs on two cores), so there the reserve is the time of two of those.
-RESERVE = 1 / 12
+# Kept back for accidents: IAGO's 2½ of 30 minutes. In a very short game that is less than one stall of a busy machine
+# (80 ms seen with four programs on two cores), so there it is the time of two. Nobody can use it after the game: over
+# the last moves, which can meet ever fewer accidents, some of it is set free.
+RESERVE, MOST_RESERVE = 1 / 12, 1 / 4
 STALLS_SECONDS = 0.2
-MOST_RESERVE = 1 / 4
-# What a move costs beside its search: IAGO's 10 seconds for turning discs are threads, protocols and pipes here. Measured in
-# play, as the median of the last moves: one stall is an accident, several are the way things are.
-LEAST_OVERHEAD_SECONDS = 0.001
-OVERHEAD_MOVES = 7
-# A search is not worth its thread below this; a look of two plies, or to the end of a nearly full board, takes no longer.
+FULL_RESERVE_EMPTIES, LAST_RESERVE = 20, 0.4
+# What a move costs beside its search: IAGO's 10 seconds for turning discs are threads, protocols and pipes here. It is
+# measured in play, as the median of the last moves: one stall is an accident, several are the way things are. IAGO took
+# it off each share; as the last shares can be smaller than it, that of all moves to come is taken off the clock here.
+LEAST_OVERHEAD_SECONDS, OVERHEAD_MOVES = 0.001, 7
+# A search is not worth its thread below this. Two plies, or an exact solution of so few empties, take no longer.
 LEAST_SEARCH_SECONDS = 0.002
-QUICK_DEPTH = 2
-QUICK_SOLVE_EMPTIES = 8
-# One move never takes more than this part of what can be spent.
-MOST_OF_CLOCK = 0.65
+QUICK_DEPTH, QUICK_SOLVE_EMPTIES = 2, 10
+MOST_OF_CLOCK = 0.65  # the largest part of what can be spent that one search may take
+
+
+def own_moves(empties: int) -> int:
+    """Moves still to make with this one, if nobody passes."""
+    return max(1, (empties + 1) // 2)
 
 
 class GameClock(ABC):
     """What every clock does: the reserve, the overhead, and moves that need no thought. Subclasses divide the rest."""
 
-    abort: float
-    """A search is ended at this many times its share."""
+    abort: float  # a search is ended at this many times its share
 
     def __init__(self) -> None:
         self.new_game()
@@ -62,15 +62,13 @@ class GameClock(ABC):
         """Forget the last game. ``think`` does this by itself when the board has become emptier."""
         self.game_seconds = 0.0
         self.solved = False
-        self._last_empties = 65
-        self._last_remaining = 0.0
-        self._last_searched = 0.0
+        self._last_empties, self._last_remaining, self._searched = 65, 0.0, 0.0
         self._overheads: deque[float] = deque([LEAST_OVERHEAD_SECONDS], OVERHEAD_MOVES)
 
-    @property
-    def reserve_seconds(self) -> float:
-        """Never planned with."""
-        return max(RESERVE * self.game_seconds, min(MOST_RESERVE * self.game_seconds, STALLS_SECONDS))
+    def reserve_seconds(self, empties: int) -> float:
+        """What is not to be spent at this point of the game."""
+        whole = max(RESERVE * self.game_seconds, min(MOST_RESERVE * self.game_seconds, STALLS_SECONDS))
+        return whole * (LAST_RESERVE + (1 - LAST_RESERVE) * min(1.0, empties / FULL_RESERVE_EMPTIES))
 
     @property
     def overhead_seconds(self) -> float:
@@ -84,8 +82,7 @@ class GameClock(ABC):
             raise ValueError(f"remaining_seconds must be a finite number, not {remaining_seconds}")
         empties = position.empties
         self._turn(empties, remaining_seconds)
-        share = self.allotment(empties, remaining_seconds)
-        if len(position.legal_moves) < 2 or share < LEAST_SEARCH_SECONDS:
+        if len(position.legal_moves) < 2 or self.allotment(empties, remaining_seconds) < LEAST_SEARCH_SECONDS:
             result = self._quick(engine, position)
         else:
             result = self._search(engine, position, remaining_seconds, on_iteration)
@@ -93,12 +90,11 @@ class GameClock(ABC):
                 look = self._quick(engine, position)
                 result = replace(look, seconds=result.seconds + look.seconds)
         self.solved |= result.exact and not result.wld
-        self._last_searched = result.seconds
         return result
 
     def allotment(self, empties: int, remaining_seconds: float) -> float:
-        """This move's share of the time in seconds, for the search alone; 0 or less: play at once."""
-        return self.fraction(empties) * self._usable(remaining_seconds) - self.overhead_seconds
+        """This move's share of the time, for the search alone."""
+        return self.fraction(empties) * self._usable(empties, remaining_seconds)
 
     @abstractmethod
     def fraction(self, empties: int) -> float:
@@ -115,17 +111,23 @@ class GameClock(ABC):
             self.game_seconds = max(remaining, 0.0)
         else:
             # Time that is added to the clock after a move makes this negative: then nothing can be learnt from it.
-            self._overheads.append(max(0.0, self._last_remaining - remaining - self._last_searched))
-        self._last_empties, self._last_remaining = empties, remaining
+            self._overheads.append(max(0.0, self._last_remaining - remaining - self._searched))
+        self._last_empties, self._last_remaining, self._searched = empties, remaining, 0.0
 
-    def _usable(self, remaining: float) -> float:
-        return max(0.0, remaining - self.reserve_seconds)
+    def _usable(self, empties: int, remaining: float) -> float:
+        return max(0.0, remaining - self.reserve_seconds(empties) - self.overhead_seconds * own_moves(empties))
 
-    def _hard_limit(self, share: float, remaining: float) -> float:
-        return min(self.abort * share, MOST_OF_CLOCK * self._usable(remaining))
+    def _hard_limit(self, empties: int, remaining: float) -> float:
+        return min(self.abort * self.fraction(empties), MOST_OF_CLOCK) * self._usable(empties, remaining)
+
+    def _limited(self, search: Callable[..., Result], position: Position, limit: Limit, listener: Listener) -> Result:
+        """Search, and note how much time was meant to be spent so: the rest of the move's is overhead."""
+        result = search(position, limit=limit, on_iteration=listener)
+        self._searched += min(result.seconds, limit.seconds or 0.0)
+        return result
 
     def _quick(self, engine: Engine, position: Position) -> Result:
-        """A move at once: forced, or there is no time. No limit in seconds, which could pass before the thread awakes."""
+        """A move at once: forced, or out of time. No limit in seconds, which could pass before the thread wakes."""
         empties = position.empties
         return engine.search(position, Limit(depth=empties if empties <= QUICK_SOLVE_EMPTIES else QUICK_DEPTH))
 
@@ -133,28 +135,22 @@ class GameClock(ABC):
 # --- IAGO's division -------------------------------------------------------------------------------------------------
 
 # The curve of marginal values. IAGO's is known only as a figure; this one has its reasons in `marginal_values`.
-FIRST_MOVE_VALUE = 0.05
-OPENING_VALUE = 0.5
-PEAK_VALUE = 2.0
-RISE_EMPTIES = 12
-SOLVED_DECAY = 0.6
-LEAST_VALUE = 0.02
+FIRST_MOVE_VALUE, OPENING_VALUE, PEAK_VALUE, LEAST_VALUE = 0.05, 0.5, 2.0, 0.02
+RISE_EMPTIES, SOLVED_DECAY = 12, 0.6
 # No move may take more than this of what is left, so that there is something for a 31st or a 33rd.
 MOST_FRACTION = 0.5
 # An exact solution takes about this long at 14 empties, and twice as long with each further one.
-SOLVE_14_SECONDS = 0.010
-SOLVE_GROWTH = 2.0
+SOLVE_14_SECONDS, SOLVE_GROWTH = 0.010, 2.0
 PEAK_SHARE = 0.1  # of the game's time, that the move at the peak gets
 # The first root move takes this part of an iteration, the others share the rest: polled while searching 24 positions.
-FIRST_MOVE_SHARE = 0.3
-ENOUGH_ROOT_MOVES = 3
-# An iteration takes 2.6 times the last one (the same 24 positions; one ratio is off by a factor of 1.8), so what a search
-# measures of itself counts only with this as two more ratios.
-TYPICAL_BRANCHING = 2.6
-TYPICAL_WEIGHT = 2
+FIRST_MOVE_SHARE, ENOUGH_ROOT_MOVES = 0.3, 3
+# An iteration takes 2.6 times the last one (the same 24 positions; one ratio is off by a factor of 1.8), so what a
+# search measures of itself counts only with this as two more ratios.
+TYPICAL_BRANCHING, TYPICAL_WEIGHT = 2.6, 2
 RECENT_ITERATIONS = 4
 MOST_BRANCHING = 8.0  # a jump from what the table knew to what it did not is no branching factor
 MEASURABLE_SECONDS = 0.0003
+LEAST_PREDICTED_DEPTH = 5  # before it, an iteration that took long was interrupted by another program
 
 
 def solver_reach(game_seconds: float) -> int:
@@ -167,10 +163,10 @@ def solver_reach(game_seconds: float) -> int:
 def marginal_values(solver_empties: int) -> tuple[float, ...]:
     """What time is worth at move 1…60 (index 0 unused); the odd and the even moves each sum to 1.
 
-    The first move is a choice between mirror images. Then the value rises, since later choices decide more and are searched
-    closer to the end, to a peak where the solver can just take over: one solution there makes all later moves perfect, and
-    nothing spent afterwards can mend a move that was played without it. After the peak a solution costs about a third a
-    ply, and the table holds most of it already, so the values fall as fast; they serve the games that were not solved.
+    The first move is a choice between mirror images. Then the value rises, since later choices decide more and are
+    searched closer to the end, to a peak where the solver can just take over: one solution there makes all later moves
+    perfect, and nothing spent afterwards can mend a move played without it. Past the peak a solution costs a third to a
+    half less with every ply, and the table holds most of it, so the values fall as fast; they serve unsolved games.
     """
     values = [0.0]
     for number in range(1, 61):
@@ -186,14 +182,14 @@ def marginal_values(solver_empties: int) -> tuple[float, ...]:
 
 @cache
 def allocation_fractions(solver_empties: int) -> tuple[float, ...]:
-    """The part of the time left to give to move 1…60: its value among those of one's own moves from there on, cut back
-    at the end where a pass by the opponent would leave nothing for the next one."""
+    """The part of the time left for move 1…60: its value among those of one's own moves from there to the end, but cut
+    back where a pass by the opponent would leave nothing for one more."""
     values = marginal_values(solver_empties)
     return (0.0, *(min(MOST_FRACTION, values[number] / sum(values[number::2])) for number in range(1, 61)))
 
 
 def next_iteration_seconds(iterations: Sequence[float]) -> float:
-    """How long the next iteration may take, from the seconds of those so far. An average over an even number of plies, as
+    """How long the next iteration may take, from the seconds of those so far. Averaged over an even number of plies, as
     the two sides' branching factors differ."""
     measured = [
         math.log(min(MOST_BRANCHING, max(1.0, after / before)))
@@ -224,19 +220,19 @@ class IagoClock(GameClock):
                 return False
             iterations.append(result.seconds - sum(iterations))
             # Once solved, always solved: what the table lost is found again sooner than these estimates think.
-            return self.solved or result.seconds + part * next_iteration_seconds(iterations) <= share
+            if self.solved or result.depth < LEAST_PREDICTED_DEPTH:
+                return True
+            return result.seconds + part * next_iteration_seconds(iterations) <= share
 
-        return engine.search(position, Limit(seconds=self._hard_limit(share, remaining)), go_on)
+        limit = Limit(seconds=self._hard_limit(position.empties, remaining))
+        return self._limited(engine.search, position, limit, go_on)
 
 
 # --- the predicted depth ---------------------------------------------------------------------------------------------
 
-FIRST_SEARCHES = 2
-FIRST_DEPTH = 8
-LEAST_DEPTH, MOST_DEPTH = 4, 16
-ROUNDING = 0.7
-SAME_DEPTH_TRIES = 2
-EXHAUSTIVE_EMPTIES = 14
+FIRST_SEARCHES, FIRST_DEPTH = 2, 8
+LEAST_DEPTH, MOST_DEPTH, ROUNDING = 4, 16, 0.7
+SAME_DEPTH_TRIES, EXHAUSTIVE_EMPTIES = 2, 14
 # All tries of a move together. Searches here deepen step by step, so one that was ended has a move to play.
 MOST_RESTARTS_SHARE = 0.25
 
@@ -249,9 +245,10 @@ class PredictedDepthClock(GameClock):
     def new_game(self) -> None:
         super().new_game()
         self._searches: deque[tuple[int, int, float]] = deque(maxlen=FIRST_SEARCHES)  # depth, nodes, seconds
+        self._last_depth = 0
 
     def fraction(self, empties: int) -> float:
-        return 1 / max(1, (empties + 1) // 2)
+        return 1 / own_moves(empties)
 
     def depth(self, share_seconds: float) -> int:
         """The depth to search to: even, so that the leaves always have the same side to move."""
@@ -265,23 +262,23 @@ class PredictedDepthClock(GameClock):
 
     def _search(self, engine: Engine, position: Position, remaining: float, on_iteration: Listener) -> Result:
         empties, tries = position.empties, Counter[int]()
-        until = remaining - max(self.abort * self.fraction(empties), MOST_RESTARTS_SHARE) * self._usable(remaining)
-        left, nodes = remaining, 0
-        best: Result | None = None
+        most_share = max(self.abort * self.fraction(empties), MOST_RESTARTS_SHARE)
+        until = remaining - most_share * self._usable(empties, remaining)
+        best, left, nodes = None, remaining, 0
+        search: Callable[..., Result]
         while True:
-            share = self.allotment(empties, left)
-            seconds = self._hard_limit(share, left)
+            share, seconds = self.allotment(empties, left), self._hard_limit(empties, left)
             if best is not None and (share < LEAST_SEARCH_SECONDS or left <= until):
                 break
             if best is None and (empties <= EXHAUSTIVE_EMPTIES or self.solved):
-                depth = empties
-                result = engine.solve(position, limit=Limit(seconds=seconds), on_iteration=on_iteration)
+                depth, search, limit = empties, engine.solve, Limit(seconds=seconds)
             else:
                 depth = self.depth(share)
                 while depth > LEAST_DEPTH and tries[depth] >= SAME_DEPTH_TRIES:
                     depth -= 2
                 tries[depth] += 1
-                result = engine.search(position, Limit(depth=depth, seconds=seconds), on_iteration)
+                search, limit = engine.search, Limit(depth=depth, seconds=seconds)
+            result = self._limited(search, position, limit, on_iteration)
             nodes, left = nodes + result.nodes, left - result.seconds
             if best is None or result.exact or result.depth >= best.depth:
                 best = result
@@ -289,9 +286,9 @@ class PredictedDepthClock(GameClock):
             if result.exact or result.depth >= depth or result.seconds < seconds:
                 break
         # Two plies later, a search two plies shallower is read from the table and says nothing about branching.
-        from_table = bool(self._searches) and best.depth <= self._searches[-1][0] - 2
-        if best.depth and nodes and not best.exact and not from_table:
+        if best.depth > max(0, self._last_depth - 2) and nodes and not best.exact:
             self._searches.append((best.depth, nodes, remaining - left))
+        self._last_depth = best.depth
         return replace(best, nodes=nodes, seconds=remaining - left)
 
 
@@ -299,14 +296,6 @@ CLOCKS: dict[str, type[GameClock]] = {"iago": IagoClock, "predict": PredictedDep
 
 
 def make_clock(name: str = "iago") -> GameClock:
-    """A clock by name.
-
-    >>> make_clock("iagoo")
-    Traceback (most recent call last):
-    ValueError: unknown clock 'iagoo'; did you mean 'iago'?
-    """
-    if name in CLOCKS:
-        return CLOCKS[name]()
-    near = difflib.get_close_matches(name, CLOCKS, 1)
-    advice = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(CLOCKS)}"
-    raise ValueError(f"unknown clock {name!r}; {advice}")
+    if name not in CLOCKS:
+        raise ValueError(f"unknown clock {name!r}; choose from {', '.join(CLOCKS)}")
+    return CLOCKS[name]()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -38,6 +39,7 @@ WLD_AHEAD = 11
 # The solver's quick looks before the exact search, by empties.
 PRESEARCH_EMPTIES = 13
 SELECTIVE_EMPTIES = {5: 18, 3: 22, 1: 25}
+LINE_NODES = 2_000_000  # for a move of the principal variation that the table has forgotten
 
 
 @dataclass(frozen=True)
@@ -92,19 +94,31 @@ class Result:
     cut_moves: int = 0
 
 
+@dataclass(frozen=True)
+class _Step:
+    """One iteration to do: a depth, a selectivity level, and whether only win, draw or loss is asked."""
+
+    depth: int
+    level: int = 0
+    wld: bool = False
+
+
 @dataclass
 class _Work:
     """A search in progress: what is asked, what is known so far."""
 
     position: Position
-    schedule: Iterator[tuple[int, int]]
-    window: tuple[int, int]
+    limit: Limit
     started: float
     on_iteration: Callable[[Result], bool | None] | None
-    moves: np.ndarray
+    moves: np.ndarray  # best first
     score: int = 0
-    depth: int = 0
-    level: int = 0
+    last: _Step = _Step(0)  # the last iteration that was finished
+    seconds: tuple[float, ...] = ()  # what each finished iteration took
+
+    @property
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.started
 
 
 class Engine:
@@ -151,100 +165,116 @@ class Engine:
 
         ``on_iteration`` is called with the result of each iteration, in the search's thread; it may return False to end it.
         """
-        limit = limit or Limit(seconds=1.0)
-        schedule = self._search_schedule(position.empties, limit)
-        return self._run(position, schedule, limit, (-kernels.INFINITY, kernels.INFINITY), on_iteration)
+        return self._run(position, self._search_steps, limit or Limit(seconds=1.0), on_iteration)
 
     def solve(self, position: Position, *, wld: bool = False, limit: Limit | None = None, on_iteration=None) -> Result:
-        """The exact score, or only win, draw or loss. A limit may end it early: then ``exact`` is false."""
-        window = (-SCORE_DISC, SCORE_DISC) if wld else (-kernels.INFINITY, kernels.INFINITY)
-        result = self._run(position, self._solve_schedule(position.empties), limit or Limit(), window, on_iteration)
-        if not wld:
-            return result
-        return replace(result, wld=True, score=float(np.sign(result.score)) if result.exact else result.score)
+        """The exact score, or only win, draw or loss (±1, 0). A limit may end it early: then ``exact`` is false."""
+        return self._run(position, partial(self._solve_steps, wld=wld), limit or Limit(), on_iteration)
 
     # --- what to search next -----------------------------------------------------------------------------------------
 
-    def _search_schedule(self, empties: int, limit: Limit) -> Iterator[tuple[int, int]]:
-        """(depth, selectivity level) of each iteration: one ply deeper each, then the end of the game."""
-        middle = MIDGAME_LEVEL if self._probcut is not None else 0
-        last = min(limit.depth or MAX_DEPTH, MAX_DEPTH)
-        for depth in range(1, min(last, empties - 1) + 1):
-            if limit.depth is None and empties <= depth + EXACT_AHEAD:
-                break
-            yield depth, middle
-        if last >= empties:
-            yield from self._end_schedule(empties)
+    @property
+    def _middle(self) -> int:
+        return MIDGAME_LEVEL if self._probcut is not None else 0
 
-    def _end_schedule(self, empties: int) -> Iterator[tuple[int, int]]:
+    def _search_steps(self, work: _Work) -> Iterator[_Step]:
+        """One ply deeper each time, then the end of the game when it comes within reach.
+
+        With time as the only limit this is IAGO's rule: exact when the end is ``EXACT_AHEAD`` plies beyond the last depth; win, draw
+        or loss when it is ``WLD_AHEAD`` beyond and the time would not do for two more iterations and the exact search.
+        """
+        empties = work.position.empties
+        last = min(work.limit.depth or MAX_DEPTH, MAX_DEPTH)
+        for depth in range(1, min(last, empties - 1) + 1):
+            done = depth - 1
+            if work.limit.depth is None and empties <= done + EXACT_AHEAD:
+                break
+            if work.limit.depth is None and empties <= done + WLD_AHEAD and not self._time_for_exact(work):
+                yield from self._end_steps(empties, wld=True)
+                break
+            yield _Step(depth, self._middle)
+        if last >= empties:
+            yield from self._end_steps(empties)
+
+    def _time_for_exact(self, work: _Work) -> bool:
+        """Whether two more iterations and the exact search after them fit, each costing what the last ones' growth says."""
+        if work.limit.seconds is None or len(work.seconds) < 2:
+            return True
+        before, now = work.seconds[-2:]
+        growth = min(max(now / max(before, 1e-4), 1.5), 6.0)
+        return now * (growth + growth**2 + growth**3) < work.limit.seconds - work.elapsed
+
+    def _end_steps(self, empties: int, wld: bool = False) -> Iterator[_Step]:
         """To the end of the game: ever less selective, since each look orders the next one's moves."""
         if self._probcut is not None:
             for level, from_empties in SELECTIVE_EMPTIES.items():
                 if empties >= from_empties:
-                    yield empties, level
-        yield empties, 0
+                    yield _Step(empties, level, wld)
+        yield _Step(empties, 0, wld)
 
-    def _solve_schedule(self, empties: int) -> Iterator[tuple[int, int]]:
-        middle = MIDGAME_LEVEL if self._probcut is not None else 0
+    def _solve_steps(self, work: _Work, wld: bool) -> Iterator[_Step]:
+        empties = work.position.empties
         if empties > PRESEARCH_EMPTIES:
             for depth in range(2, empties // 2 + 1, 2):
-                yield depth, middle
-        yield from self._end_schedule(empties)
+                yield _Step(depth, self._middle)
+        yield from self._end_steps(empties, wld)
 
     # --- running -----------------------------------------------------------------------------------------------------
 
-    def _run(self, position, schedule, limit: Limit, window, on_iteration) -> Result:
-        """Work through the schedule in a worker thread while this one keeps the clock."""
+    def _run(self, position: Position, steps, limit: Limit, on_iteration) -> Result:
+        """Do the steps in a worker thread while this one keeps the clock."""
         started = time.perf_counter()
         if position.is_over:
             return Result(None, float(position.final_score()), True, 0, (), 0, 0.0)
         if position.must_pass:
-            inner = self._run(position.play(PASS), schedule, limit, window, None)
+            inner = self._run(position.play(PASS), steps, limit, None)
             return replace(inner, move=PASS, score=-inner.score, pv=(PASS, *inner.pv))
         self._expired, self._stop[0] = False, 0
         self.table.new_search()
         for space in self._workspaces:
-            for counter in (ws.NODES, ws.CUT_NODES, ws.CUT_FIRST, ws.CUT_MOVES):
+            for counter in COUNTERS.values():
                 space[counter] = 0
             space[ws.TABLE_AGE] = self.table.age
             space[ws.NODE_LIMIT] = np.iinfo(np.int64).max if limit.nodes is None else limit.nodes // len(self._workspaces)
-        moves = np.array(position.legal_moves, np.int64)
-        work = _Work(position, schedule, window, started, on_iteration, moves)
-        future = self._pool.submit(self._iterate, work)
+        work = _Work(position, limit, started, on_iteration, np.array(position.legal_moves, np.int64))
+        future = self._pool.submit(self._iterate, work, steps)
         try:
-            wait([future], None if limit.seconds is None else max(0.0, limit.seconds - (time.perf_counter() - started)))
+            wait([future], None if limit.seconds is None else max(0.0, limit.seconds - work.elapsed))
         finally:
             # Finished, out of time or interrupted: the workers must be gone before anyone uses this memory again.
             if not future.done():
                 self.stop()
                 wait([future])
         future.result()
-        return self._result(work)
+        result = self._result(work)
+        if result.exact and not result.wld:
+            result = replace(result, pv=self._exact_line(position, result), seconds=work.elapsed)
+        return result
 
-    def _iterate(self, work: _Work) -> None:
-        for depth, level in work.schedule:
-            if self._expired or not self._iteration(work, depth, level):
+    def _iterate(self, work: _Work, steps) -> None:
+        for step in steps(work):
+            begun = work.elapsed
+            if self._expired or not self._iteration(work, step):
                 break
+            work.last = step
+            work.seconds += (work.elapsed - begun,)
             if work.on_iteration is not None and work.on_iteration(self._result(work)) is False:
                 break
 
-    def _iteration(self, work: _Work, depth: int, level: int) -> bool:
+    def _iteration(self, work: _Work, step: _Step) -> bool:
         """One depth with one of the three drivers; false if it was cut short."""
-        t = SELECTIVITY_LEVELS[level]
+        deviations = SELECTIVITY_LEVELS[step.level]
         for space in self._workspaces:
-            space[ws.SELECTIVITY] = level
-            space[ws.PROBCUT_T] = 0 if t is None else round(1024 * t)
-        low, high = work.window
-        search = self._test_driver if self.options.search == "mtdf" else self._aspiration
-        finished = search(work, depth, low, high)
-        if finished:
-            work.depth, work.level = depth, level
-        return finished
+            space[ws.SELECTIVITY] = step.level
+            space[ws.PROBCUT_T] = 0 if deviations is None else round(1024 * deviations)
+        low, high = (-SCORE_DISC, SCORE_DISC) if step.wld else (-kernels.INFINITY, kernels.INFINITY)
+        driver = self._test_driver if self.options.search == "mtdf" else self._aspiration
+        return driver(work, step.depth, low, high)
 
     def _aspiration(self, work: _Work, depth: int, low: int, high: int) -> bool:
         """A narrow window around the last value, widened on the side where it fails."""
         alpha, beta, width = low, high, ASPIRATION
-        if work.depth:
+        if work.last.depth:
             alpha, beta = max(low, work.score - width), min(high, work.score + width)
             if alpha >= beta:
                 alpha, beta = low, high
@@ -277,13 +307,13 @@ class Engine:
         work.score = guess
         return True
 
-    def _root(self, work: _Work, depth: int, alpha: int, beta: int) -> int | None:
+    def _root(self, work: _Work, depth: int, alpha: int, beta: int, threads: int | None = None) -> int | None:
         """Search the root moves and bring the best to the front; None if the search was stopped first."""
         position = work.position
         mover, opponent = np.uint64(position.mover), np.uint64(position.opponent)
-        spaces = self._workspaces if depth >= PARALLEL_DEPTH else self._workspaces[:1]
+        first, *others = self._workspaces[: threads or (self.options.threads if depth >= PARALLEL_DEPTH else 1)]
 
-        def search(space):
+        def run(space):
             values = np.full(len(work.moves), -kernels.INFINITY, np.int64)
             space[ws.ABORTED] = 0
             score = kernels.root(
@@ -291,15 +321,15 @@ class Engine:
                 np.int64(alpha), np.int64(beta), np.int64(depth),
             )  # fmt: skip
             complete = not space[ws.ABORTED]
-            if complete and len(spaces) > 1:
+            if complete and others:
                 self._stop[0] = 1  # the others need not finish
             return int(score), values, complete, space[ws.ROOT_DONE]
 
-        futures = [self._pool.submit(search, space) for space in spaces[1:]]
-        results = [search(spaces[0])]
+        futures = [self._pool.submit(run, space) for space in others]
+        results = [run(first)]
         results += [future.result() for future in futures]
-        out_of_nodes = spaces[0][ws.NODES] >= spaces[0][ws.NODE_LIMIT]
-        if len(spaces) > 1 and not self._expired:
+        out_of_nodes = first[ws.NODES] >= first[ws.NODE_LIMIT]
+        if others and not self._expired:
             self._stop[0] = 0
         # Prefer a complete result; else the one that got furthest, whose finished moves still count.
         score, values, complete, done = max(results, key=lambda r: (r[2], r[3]))
@@ -318,18 +348,20 @@ class Engine:
     # --- results -----------------------------------------------------------------------------------------------------
 
     def _result(self, work: _Work) -> Result:
-        position, empties = work.position, work.position.empties
-        exact = work.depth == empties and work.level == 0
-        total = {name: sum(space[offset] for space in self._workspaces) for name, offset in COUNTERS.items()}
+        move, last = int(work.moves[0]), work.last
+        exact = last.depth == work.position.empties and last.level == 0
+        score = work.score / SCORE_DISC
+        counters = {name: sum(space[offset] for space in self._workspaces) for name, offset in COUNTERS.items()}
         return Result(
-            move=int(work.moves[0]),
-            score=work.score / SCORE_DISC,
+            move=move,
+            score=float(np.sign(score)) if exact and last.wld else score,
             exact=exact,
-            depth=work.depth,
-            pv=self._line(position, int(work.moves[0])),
-            seconds=time.perf_counter() - work.started,
-            selectivity=work.level,
-            **total,
+            depth=last.depth,
+            pv=self._line(work.position, move),
+            seconds=work.elapsed,
+            wld=last.wld,
+            selectivity=last.level,
+            **counters,
         )
 
     def _line(self, position: Position, move: int) -> tuple[int, ...]:
@@ -344,6 +376,31 @@ class Engine:
             move = self._table_move(position)
             if move is None:
                 break
+            line.append(move)
+            position = position.play(move)
+        return tuple(line)
+
+    def _exact_line(self, position: Position, result: Result) -> tuple[int, ...]:
+        """Best play to the end of the game. What the table has lost is searched again, within reason."""
+        line = [result.move]
+        score = round(result.score) * SCORE_DISC
+        position = position.play(result.move)
+        while not position.is_over:
+            score = -score
+            move = PASS
+            if not position.must_pass:
+                moves = np.array(position.legal_moves, np.int64)
+                remembered = self._table_move(position)
+                if remembered is not None:
+                    moves = np.r_[remembered, moves[moves != remembered]]
+                work = _Work(position, Limit(), time.perf_counter(), None, moves)
+                space = self._workspaces[0]
+                self._expired, self._stop[0] = False, 0
+                space[ws.NODE_LIMIT] = space[ws.NODES] + LINE_NODES
+                space[ws.SELECTIVITY] = 0
+                if self._root(work, position.empties, score - 1, score, threads=1) is None:
+                    break
+                move = int(work.moves[0])
             line.append(move)
             position = position.play(move)
         return tuple(line)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, uint64
 
-from othello_nn.engine.last import NO_SCORE, last4
+from othello_nn.engine.last import NO_SCORE, last4, last_squares
 from othello_nn.engine.ttable import (
     NO_MOVE,
     SCORE_DISC,
@@ -51,9 +51,9 @@ from othello_nn.game.bits import (
 from othello_nn.game.compiling import kernel
 from othello_nn.game.kernels import CORNERS, ONE, ZERO, final_score, neighbours, odd_regions, stable_discs
 
-SMALL_EMPTIES = 7
+SMALL_EMPTIES = 5
 ETC_EMPTIES = 11
-TABLE_EMPTIES = 8
+TABLE_EMPTIES = 9
 DISC = SCORE_DISC
 
 
@@ -123,7 +123,7 @@ def end_node(mover, opponent, alpha, beta, empties, workspace):
     if empties <= int64(SMALL_EMPTIES):
         if empties >= int64(5):
             return end_small(mover, opponent, alpha, beta, empties, workspace)
-        return last4(mover, opponent, alpha, beta, workspace)
+        return last_squares(mover, opponent, alpha, beta, empties, workspace)
     if must_stop(workspace):
         return int64(0)
     # 1. Stable discs.

@@ -2,8 +2,8 @@
 
 Scores are discs for the mover, fail-soft: a result ≤ alpha is an upper bound, one ≥ beta a lower bound, between them it is
 exact. The squares come in the order in which to try them: those in quarters with an odd number of empties first, since the
-player who moves last in a region keeps it. ``endgame.py`` calls ``last4``; nothing else is meant for use from outside
-but tests.
+player who moves last in a region keeps it. ``endgame.py`` calls ``last4``, or ``last_squares`` where a search
+begins with fewer.
 
 Each function returns its score only; nodes are counted by the caller through ``counter``, the address of an int64.
 """
@@ -214,4 +214,19 @@ def last4(mover, opponent, alpha, beta, counter):
     best = _last4_moves(opponent, mover, -beta, -alpha, counter, empty)
     if best != NO_SCORE:
         return -best
+    return final_score(mover, opponent)
+
+
+@kernel("int64(uint64, uint64, int64, int64, int64, int64)")
+def last_squares(mover, opponent, alpha, beta, empties, counter):
+    """At most four empty squares left: where a search starts that late."""
+    if empties == int64(4):
+        return last4(mover, opponent, alpha, beta, counter)
+    if empties == int64(3):
+        return last3(mover, opponent, alpha, beta, counter)
+    empty = ~(mover | opponent)
+    if empties == int64(2):
+        return last2(mover, opponent, alpha, beta, lowest_square(empty), lowest_square(empty & (empty - ONE)))
+    if empties == int64(1):
+        return last1(mover, lowest_square(empty))
     return final_score(mover, opponent)

@@ -3,8 +3,8 @@
 Only words are handled here. A command's own module is imported when the command runs, so that ``--help`` answers at
 once: nothing here may import NumPy, Numba or torch.
 
-Results go to stdout, notes, progress and errors to stderr. Exit codes: 0 done, 1 what was asked for failed, 2 bad usage or
-input, 130 interrupted by Ctrl-C (what was done until then has been printed).
+Results go to stdout, notes, progress and errors to stderr. Exit codes: 0 done, 1 what was asked for failed, 2 bad usage
+or input, 130 interrupted by Ctrl-C (what was done until then has been printed).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MAIN_EXAMPLES = f"""\
 examples:
   python play.py solve {_BOARD}
   python play.py solve --file endings.obf --threads 2
-  python play.py bestmove f5d6c3d3c4 --player mobility:seconds=2
-  python play.py match mobility:depth=4 swh --jobs 2
+  python play.py bestmove f5d6c3d3c4 --player pattern:seconds=2
+  python play.py match pattern:depth=4 swh --jobs 2
   python play.py perft 10
 
-A position is `start`, a transcript (f5d6c3, passes may be left out), or 64 signs from a1 to h8 (X black, O white, - empty) and the
-side to move. `play.py COMMAND --help` tells more about a command.
+A position is `start`, a transcript (f5d6c3, passes may be left out), or 64 signs from a1 to h8 (X black, O white,
+- empty) and the side to move. `play.py COMMAND --help` tells more about a command.
 exit codes: 0 done, 1 what was asked for failed, 2 bad usage or input, 130 interrupted
 """
 
@@ -51,8 +51,8 @@ class _Parser(argparse.ArgumentParser):
     """Errors as exceptions of one line, help with examples as they were written."""
 
     def __init__(self, *arguments: Any, **keywords: Any):
-        keywords.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*arguments, allow_abbrev=False, **keywords)
+        keywords |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+        super().__init__(*arguments, **keywords)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
@@ -78,7 +78,9 @@ _megabytes = _number_type(float, 0.01, "a number of megabytes from 0.01")
 
 
 def _add_position(parser: argparse.ArgumentParser, nothing: str = "") -> None:
-    parser.add_argument("position", nargs="*", metavar="POSITION", help=f"start, moves, or 64 signs and a side{nothing}")
+    parser.add_argument(
+        "position", nargs="*", metavar="POSITION", help=f"start, moves, or 64 signs and a side{nothing}"
+    )
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
@@ -116,12 +118,14 @@ def _match_arguments(parser: argparse.ArgumentParser) -> None:
         "--openings",
         default="leouski60",
         metavar="SET",
-        help="leouski60: all 4-ply positions up to symmetry (default); random:8: eight random plies; or a file of transcripts "
-        "or boards, one a line",
+        help="leouski60: all 4-ply positions up to symmetry (default); random:8: eight random plies; or a file of "
+        "transcripts or boards, one a line",
     )
     parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="games at the same time (1)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of random moves and openings (0)")
-    parser.add_argument("--clock", type=_seconds, metavar="SECONDS", help="time of each side for a game; overstepping it loses")
+    parser.add_argument(
+        "--clock", type=_seconds, metavar="SECONDS", help="time of each side for a game; overstepping it loses"
+    )
     parser.add_argument("--save", metavar="FILE.ggf", help="write the games (.ggf or .sgf)")
     _add_json(parser)
 
@@ -145,7 +149,7 @@ exit code 1 if a position could not be solved in time or its result is not the o
         "solving:bestmove",
         """\
   python play.py bestmove start
-  python play.py bestmove f5d6c3d3c4 --player mobility:seconds=2,threads=2
+  python play.py bestmove f5d6c3d3c4 --player pattern:seconds=2,threads=2
   python play.py bestmove f5d6 --player swh --json
 """,
     ),
@@ -170,11 +174,11 @@ A pass is a ply; a game that ends earlier counts once.
         _match_arguments,
         "matches:match",
         """\
-  python play.py match mobility:depth=4 swh
+  python play.py match pattern:depth=4 swh
   python play.py match random most-discs --games 1000 --openings random:6 --seed 7
-  python play.py match mobility mobility:probcut=off --clock 10 --jobs 2 --save games.ggf
-Scores are A's: a win 1, a draw 1/2; low and high bound the score with 95% confidence (Wilson's interval over games). A game lost
-on time counts as 64 discs. Ctrl-C prints the result so far, saves the games, and exits with 130.
+  python play.py match pattern pattern:probcut=off --clock 10 --jobs 2 --save games.ggf
+Scores are A's: a win 1, a draw 1/2; low and high bound the score with 95% confidence (Wilson's interval over games).
+A game lost on time counts as 64 discs. Ctrl-C prints the result so far, saves the games, and exits with 130.
 """,
     ),
 }
@@ -193,7 +197,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Read the command line; what is wrong with it is a UsageError."""
-    # A board often begins with an empty square, `-`, which argparse would take for an option; a space in front hides that.
+    # A board often begins with an empty square, `-`, which argparse would take for an option; a space hides that.
     words = [f" {word}" if _may_be_board(word) else word for word in argv]
     first = next((word for word in words if not word.startswith("-")), None)
     if first is not None and first not in _COMMANDS:
@@ -211,7 +215,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _may_be_board(word: str) -> bool:
-    return word[:1] == "-" and len(word) > 2 and not (_OPTION.fullmatch(word) and ("=" in word or len(word) <= LONGEST_OPTION))
+    return (
+        word[:1] == "-"
+        and len(word) > 2
+        and not (_OPTION.fullmatch(word) and ("=" in word or len(word) <= LONGEST_OPTION))
+    )
 
 
 def _option_names(parser: argparse.ArgumentParser, command: str | None) -> list[str]:

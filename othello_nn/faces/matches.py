@@ -22,7 +22,12 @@ def players(arguments: Namespace) -> int:
     names = player_names()
     if arguments.json:
         for name, entry in names.items():
-            fields = {"name": name, "description": entry.description, "default": entry.default, "keys": list(entry.keys)}
+            fields = {
+                "name": name,
+                "description": entry.description,
+                "default": entry.default,
+                "keys": list(entry.keys),
+            }
             print(json.dumps(fields))
         return 0
     for name, entry in names.items():
@@ -30,7 +35,7 @@ def players(arguments: Namespace) -> int:
     print(f"{'FILE':14s} search with an evaluator of your own, a path that ends in .safetensors")
     if BEST not in names:
         print(f"note: checkpoints/{BEST}.safetensors is not there, so {BEST!r} cannot play", file=sys.stderr)
-    print("\nA player is NAME[:key=value,…], such as mobility:seconds=0.5,threads=2; what it does unasked is in brackets above.")
+    print("\nA player is NAME[:key=value,…], such as pattern:seconds=0.5,threads=2. In brackets: what it does unasked.")
     for key, explained in KEYS.items():
         print(f"  {key:8s} {explained.meaning} ({explained.values})")
     return 0
@@ -135,7 +140,11 @@ def _show(result: MatchResult, file=None) -> None:
         f"(95%: {low:.3f} to {high:.3f}), Elo difference {_elo(result)}, mean margin {result.mean_margin:+.1f} discs",
         file=file,
     )
-    lost = [f"{name} {count}" for name, count in ((result.a, result.time_losses(True)), (result.b, result.time_losses(False))) if count]
+    lost = [
+        f"{name} {count}"
+        for name, count in ((result.a, result.time_losses(True)), (result.b, result.time_losses(False)))
+        if count
+    ]
     if lost:
         print(f"lost on time: {', '.join(lost)}", file=file)
     print(f"{result.seconds:.1f} s, {result.games / max(result.seconds, 1e-9):.1f} games/s", file=file)

@@ -28,13 +28,20 @@ class _Bar:
 
 
 @contextmanager
-def progress(text: str, total: int | None = None) -> Iterator[Progress]:
+def progress(text: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Progress]:
     """A bar that fills up to ``total``, or without a total a sign of life with the time that has passed."""
-    if not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty():
         yield _Silent()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
     from rich.progress import Progress as RichProgress
 
     columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()]
@@ -43,5 +50,7 @@ def progress(text: str, total: int | None = None) -> Iterator[Progress]:
         columns += [TextColumn("left:"), TimeRemainingColumn()]
     # Results printed meanwhile must not end up inside the bar; a stdout that is not the terminal is left alone.
     shared = sys.stdout.isatty()
-    with RichProgress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=shared, redirect_stderr=True) as live:
+    with RichProgress(
+        *columns, console=Console(stderr=True), transient=True, redirect_stdout=shared, redirect_stderr=True
+    ) as live:
         yield _Bar(live, live.add_task(text, total=total))

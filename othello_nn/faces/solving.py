@@ -7,8 +7,7 @@ import random
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 from othello_nn.faces.cli import INTERRUPTED, Failure, UsageError
@@ -18,6 +17,7 @@ from othello_nn.game.obf import ObfEntry, parse_obf
 from othello_nn.game.position import Position
 from othello_nn.game.records import read_obf
 from othello_nn.game.rules import PASS
+from othello_nn.players.base import Choice, Player
 from othello_nn.players.catalog import BEST, best_player_name, make_player
 from othello_nn.players.spec import parse_spec
 
@@ -35,10 +35,10 @@ def read_position(words: list[str]) -> Position:
     return Position.parse(text)
 
 
-def default_player(silent: bool = False) -> str:
+def default_player() -> str:
     """The best player at hand; if that is not the one that should be there, a note says so."""
     name = best_player_name()
-    if name != BEST and not silent:
+    if name != BEST:
         print(f"note: checkpoints/{BEST}.safetensors is not there; using {name!r}", file=sys.stderr)
     return name
 
@@ -103,7 +103,7 @@ class _Solver:
         except ValueError as error:
             raise UsageError(str(error)) from None
         self.engine = Engine(_best_evaluator(), options)
-        self.engine.search(Position.start(), Limit(depth=1))  # compiled now, so that the times shown are of solving alone
+        self.engine.search(Position.start(), Limit(depth=1))  # compiled now: the times shown are of solving alone
         self.engine.clear()
         self.limit = None if arguments.seconds is None else Limit(seconds=arguments.seconds)
 
@@ -137,7 +137,8 @@ class _Solver:
         nodes, seconds, interrupted = 0, 0.0, False
         if not self.arguments.json:
             print("   #  empties  score  best        nodes   seconds   Mn/s  check", flush=True)
-        with progress("solving", len(entries)) as bar:
+        # Beside a bar on the same terminal long lines are wrapped, which JSON does not survive.
+        with progress("solving", len(entries), quiet=self.arguments.json and sys.stdout.isatty()) as bar:
             try:
                 for number, entry in enumerate(entries, start=1):
                     self.engine.clear()  # each position on its own, whatever came before
@@ -170,8 +171,8 @@ class _Solver:
         check = {True: "right", False: f"wrong: {_listed(entry)}" if result.exact else "not solved", None: ""}[right]
         speed = result.nodes / max(result.seconds, 1e-9) / 1e6
         print(
-            f"{number:4d}  {entry.position.empties:7d}  {_score_text(result.score):>5s}  {best:>4s}  {result.nodes:11,d}  "
-            f"{result.seconds:8.3f}  {speed:5.1f}  {check}".rstrip(),
+            f"{number:4d}  {entry.position.empties:7d}  {_score_text(result.score):>5s}  {best:>4s}  "
+            f"{result.nodes:11,d}  {result.seconds:8.3f}  {speed:5.1f}  {check}".rstrip(),
             flush=True,
         )
 
@@ -234,39 +235,59 @@ def bestmove(arguments: Namespace) -> int:
     position = read_position(arguments.position)
     spec = parse_spec(default_player() if arguments.player is None else arguments.player)
     player = make_player(spec, random.Random(arguments.seed), seconds=BESTMOVE_SECONDS)
+    choice, interrupted = _ask(player, position)
+    if arguments.json:
+        _json_line(_choice_fields(choice) | {"position": position.to_text(), "player": player.name})
+    else:
+        _show_choice(choice, player.name)
+    return INTERRUPTED if interrupted else 0
+
+
+def _ask(player: Player, position: Position) -> tuple[Choice, bool]:
+    """The player's choice, and whether Ctrl-C cut it short: then it is the best found until then."""
+    found: list[Choice] = []
     with progress("thinking") as bar:
         if hasattr(player, "on_iteration"):
+            from othello_nn.players.searching import choice_of
+
+            def report(result) -> None:
+                found.append(choice_of(result))
+                move = move_name(result.move)
+                bar.update(text=f"thinking: {move} {_score_text(result.score)} at depth {result.depth}")
+
             player.warm_up()
-            player.on_iteration = lambda result: bar.update(
-                text=f"thinking: {move_name(result.move)} {_score_text(result.score)} at depth {result.depth}"
-            )
-        choice = player.choose(position)
-    if arguments.json:
-        _json_line(
-            {
-                "move": None if choice.move is None else move_name(choice.move),
-                "score": _whole_if_possible(choice.score),
-                "exact": choice.exact,
-                "depth": choice.depth,
-                "pv": _names(choice.pv),
-                "nodes": choice.nodes,
-                "seconds": choice.seconds,
-                "position": position.to_text(),
-                "player": player.name,
-            }
-        )
-        return 0
+            player.on_iteration = report
+        try:
+            return player.choose(position), False
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            return found[-1], True
+
+
+def _choice_fields(choice: Choice) -> dict[str, Any]:
+    return {
+        "move": None if choice.move is None else move_name(choice.move),
+        "score": _whole_if_possible(choice.score),
+        "exact": choice.exact,
+        "depth": choice.depth,
+        "pv": _names(choice.pv),
+        "nodes": choice.nodes,
+        "seconds": choice.seconds,
+    }
+
+
+def _show_choice(choice: Choice, name: str) -> None:
     if choice.move is None:
         print(f"the game is over, {_score_text(choice.score)} for the side to move")
-        return 0
-    exact = " (exact)" if choice.exact else ""
-    print(f"{move_name(choice.move)}  {f'score {_score_text(choice.score)}{exact}' if choice.score is not None else ''}".rstrip())
+        return
+    score = "" if choice.score is None else f"  score {_score_text(choice.score)}{' (exact)' if choice.exact else ''}"
+    print(f"{move_name(choice.move)}{score}")
     if choice.pv:
         print(f"line {' '.join(_names(choice.pv))}")
     if choice.nodes:
         speed = f", {_speed(choice.nodes, choice.seconds)}" if choice.seconds else ""
-        print(f"{player.name}, depth {choice.depth}, {choice.nodes:,} nodes, {choice.seconds:.3f} s{speed}")
-    return 0
+        print(f"{name}, depth {choice.depth}, {choice.nodes:,} nodes, {choice.seconds:.3f} s{speed}")
 
 
 # --- perft -----------------------------------------------------------------------------------------------------------
@@ -291,14 +312,12 @@ def perft(arguments: Namespace) -> int:
             leaves += 1 if depth is None else count(piece, depth)
             bar.update(text=f"counting: {leaves:,}")
     seconds = time.perf_counter() - started
+    speed = leaves / max(seconds, 1e-9)
     if arguments.json:
-        speed = leaves / max(seconds, 1e-9)
-        _json_line(
-            {"depth": arguments.depth, "nodes": leaves, "seconds": seconds, "leaves_per_second": speed}
-            | {"position": position.to_text()}
-        )
+        figures = {"depth": arguments.depth, "nodes": leaves, "seconds": seconds, "leaves_per_second": speed}
+        _json_line(figures | {"position": position.to_text()})
     else:
-        print(f"perft {arguments.depth}: {leaves:,} leaves, {seconds:.3f} s, {leaves / max(seconds, 1e-9) / 1e6:,.1f} million leaves/s")
+        print(f"perft {arguments.depth}: {leaves:,} leaves, {seconds:.3f} s, {speed / 1e6:,.1f} million leaves/s")
     return 0
 
 

@@ -71,10 +71,11 @@ def play_games(ev, workspace, state, games, movers, opponents, labels):
             break
         mover, opponent = START
         empties = int64(60)
+        # Eight random plies make the game its own; then noise of some strength down to some number of empties.
         state = next_random(state)
-        noisy = int64(60) - _below(state, int64(60 - SOLVE_EMPTIES + 4))  # noise until this many empties
+        noisy = int64(52) - _below(state, int64(52 - SOLVE_EMPTIES + 4))
         state = next_random(state)
-        noise = int64(26) << (_below(state, int64(4)) * int64(1))  # of 256: 10, 20, 40 or 80 %
+        noise = int64(13) << _below(state, int64(5))  # of 256: 5, 10, 20, 40 or 80 %
         first = filled
         sign = int64(1)  # whose view: the side to move at the end of the recorded part
         while True:
@@ -90,7 +91,7 @@ def play_games(ev, workspace, state, games, movers, opponents, labels):
                 movers[filled], opponents[filled], labels[filled] = mover, opponent, float32(sign)
                 filled += 1
             state = next_random(state)
-            if empties > noisy and _below(state, int64(256)) < noise:
+            if empties > int64(52) or (empties > noisy and _below(state, int64(256)) < noise):
                 state = next_random(state)
                 square = nth_square(moves, _below(state, popcount(moves)))
             else:
@@ -101,12 +102,15 @@ def play_games(ev, workspace, state, games, movers, opponents, labels):
         value = end_node(mover, opponent, int64(-64), int64(64), empties, workspace)
         for i in range(first, filled):
             labels[i] = float32(value * sign) * labels[i]
-        # The ending itself: random moves, each position solved.
+        # The ending itself: half of the moves random, each position solved.
         while moves != ZERO and empties > int64(0):
             movers[filled], opponents[filled], labels[filled] = mover, opponent, float32(value)
             filled += 1
             state = next_random(state)
-            square = nth_square(moves, _below(state, popcount(moves)))
+            square = _greedy(ev, workspace, mover, opponent, moves, empties)
+            if _below(state, int64(256)) < int64(128):
+                state = next_random(state)
+                square = nth_square(moves, _below(state, popcount(moves)))
             turned = flips_of(mover, opponent, square)
             mover, opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
             empties -= int64(1)

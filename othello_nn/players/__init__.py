@@ -1,7 +1,7 @@
 """Everything that can play. ``make_player("swh")``, ``make_player("pattern:seconds=0.5,threads=2")``.
 
-Read ``base.py`` for what a player is, ``spec.py`` for how one is written down, ``simple.py`` and ``searching.py`` for the
-players themselves, ``catalog.py`` for the names. Nothing here imports Numba until a player that searches is made.
+Read ``base.py`` for what a player is, ``spec.py`` for how one is written down, ``simple.py`` and ``searching.py`` for
+the players themselves, ``catalog.py`` for the names. Nothing here imports Numba until a player that searches is made.
 
 >>> import random
 >>> from othello_nn import Position
@@ -14,4 +14,13 @@ from othello_nn.players.base import Choice, Player, PlayerError
 from othello_nn.players.catalog import best_player_name, make_player, player_names
 from othello_nn.players.spec import PlayerSpec, parse_spec
 
-__all__ = ["Choice", "Player", "PlayerError", "PlayerSpec", "best_player_name", "make_player", "parse_spec", "player_names"]
+__all__ = [
+    "Choice",
+    "Player",
+    "PlayerError",
+    "PlayerSpec",
+    "best_player_name",
+    "make_player",
+    "parse_spec",
+    "player_names",
+]

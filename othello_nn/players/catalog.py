@@ -34,7 +34,9 @@ class Entry:
     make: Maker
 
 
-def make_player(spec: str | PlayerSpec, rng: random.Random | None = None, *, seconds: float = DEFAULT_SECONDS) -> Player:
+def make_player(
+    spec: str | PlayerSpec, rng: random.Random | None = None, *, seconds: float = DEFAULT_SECONDS
+) -> Player:
     """The player that ``NAME[:key=value,…]`` stands for; NAME is in ``player_names()`` or the path of an evaluator.
 
     ``rng`` is where its chance comes from (seed 0 if left out), ``seconds`` its time for a move if the specification
@@ -52,7 +54,8 @@ def player_names() -> dict[str, Entry]:
     """Every name with what it plays, the checkpoints that are there included."""
     names = dict(_BUILT_IN)
     for path in sorted(CHECKPOINTS.glob(f"*{SUFFIX}")):
-        names.setdefault(path.stem, _evaluator_entry(f"search with the evaluator checkpoints/{path.name}", path))
+        what = "the trained pattern tables" if path.stem == BEST else f"the evaluator checkpoints/{path.name}"
+        names.setdefault(path.stem, _evaluator_entry(f"search with {what}", path))
     return names
 
 

@@ -20,8 +20,8 @@ from othello_nn.players.spec import PlayerSpec
 
 # A shallow search fills a fraction of this, and both are cleared before every game.
 SHALLOW_DEPTH, SHALLOW_TABLE_MB, TABLE_MB = 6, 1.0, 64.0
-# Where limits meet a game clock, a move gets an equal share of it as if so many more were to come; solving gets twice that, since
-# a game that is solved once needs no more time.
+# Where limits meet a game clock, a move gets an equal share of it as if so many more were to come; solving gets twice
+# that, since a game that is solved once needs no more time.
 SPARE_MOVES, SOLVING_SHARES = 4, 2
 
 
@@ -43,8 +43,7 @@ class SearchPlayer(BasePlayer):
         """Told of each finished iteration; it may return False to end the search."""
 
     def pick(self, position: Position, remaining: float | None) -> Choice:
-        result = self._think(position, remaining)
-        return Choice(result.move, result.score, result.exact, result.depth, result.pv, result.nodes, result.seconds)
+        return choice_of(self._think(position, remaining))
 
     def _think(self, position: Position, remaining: float | None) -> Result:
         solving = position.empties <= self.solve_from
@@ -76,6 +75,11 @@ class SearchPlayer(BasePlayer):
 
     def stop(self) -> None:
         self.engine.stop()
+
+
+def choice_of(result: Result) -> Choice:
+    """What a search found, as a player says it."""
+    return Choice(result.move, result.score, result.exact, result.depth, result.pv, result.nodes, result.seconds)
 
 
 def _options(spec: PlayerSpec, limit: Limit) -> Options:

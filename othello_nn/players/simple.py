@@ -34,8 +34,8 @@ MOST_DISCS = SquareWeights("most-discs", (1,) * 64, 1, ties_are_common=True)
 FEWEST_DISCS = SquareWeights("fewest-discs", (-1,) * 64, 1, ties_are_common=True)
 
 # The Standard WPC Heuristic of Yoshioka and others, in hundredths: the opponent that Othello papers measure themselves
-# with. One quarter of the board says it all. With 16 hundredths to a disc the largest sum stays below 62 discs, which is
-# where the search's evaluators end, and each weight is a whole number of the search's units (128 a disc).
+# with. One quarter of the board says it all. With 16 hundredths to a disc the largest sum, 55 discs, is within what the
+# search's evaluators may say (62), and each weight is a whole number of the search's units (128 a disc).
 _SWH_CORNER = (
     (100, -25, 10, 5),
     (-25, -25, 1, 1),

@@ -97,14 +97,22 @@ def _itself(*words: str) -> dict[str, str]:
 
 
 KEYS: dict[str, Key] = {
-    "depth": Key(_whole(1, 60), "a whole number from 1 to 60", "plies to look ahead; 1 is the position after one's own move"),
+    "depth": Key(
+        _whole(1, 60), "a whole number from 1 to 60", "plies to look ahead; 1 is the position after one's own move"
+    ),
     "nodes": Key(_whole(1, 10**15), "a whole number from 1", "positions to search for a move"),
     "seconds": Key(_number(1e-3, 1e6), "a number from 0.001", "time for a move"),
-    "solve": Key(_whole(0, 60), "a whole number from 0 to 60", "empties from which the end is solved, however long it takes"),
+    "solve": Key(
+        _whole(0, 60), "a whole number from 0 to 60", "empties from which the end is solved, however long it takes"
+    ),
     "epsilon": Key(_number(0, 1), "a number from 0 to 1", "probability of a random move"),
     "threads": Key(_whole(1, 64), "a whole number from 1 to 64", "threads of one search"),
-    "probcut": Key(_one_of({"on": True, "off": False}), "on or off", "selective search, where the evaluator was fitted for it"),
-    "search": Key(_one_of(_itself("negascout", "alphabeta", "mtdf")), "negascout, alphabeta or mtdf", "the search driver"),
+    "probcut": Key(
+        _one_of({"on": True, "off": False}), "on or off", "selective search, where the evaluator was fitted for it"
+    ),
+    "search": Key(
+        _one_of(_itself("negascout", "alphabeta", "mtdf")), "negascout, alphabeta or mtdf", "the search driver"
+    ),
     "table": Key(_number(0.01, 2**20), "megabytes from 0.01", "memory of the search"),
     "clock": Key(_one_of(_itself("iago", "predict")), "iago or predict", "how the time of a whole game is divided"),
 }
