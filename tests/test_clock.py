@@ -289,6 +289,14 @@ def test_the_clock_must_be_finite(seconds):
         IagoClock().think(FakeEngine(), board(40), seconds)
 
 
+def test_nothing_to_play(engines):
+    over = Position.parse("e6f4e3f6g5d6e7f5c5")
+    assert over.is_over
+    full = Position(2**64 - 1, 0)
+    for position in (over, full):
+        assert make_clock().think(engines[0], position, 1.0).move is None
+
+
 def test_names():
     assert type(make_clock()) is IagoClock
     assert type(make_clock("predict")) is PredictedDepthClock

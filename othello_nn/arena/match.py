@@ -181,11 +181,7 @@ def play_game(
         position = position.play(move)
         moves.append(move)
         notes.append(note)
-    clock = (
-        ""
-        if clock_seconds is None
-        else f"{int(clock_seconds // 60):02d}:{clock_seconds % 60:05.2f}".removesuffix(".00")
-    )
+    clock = _clock_text(clock_seconds)
     return Game(
         start=opening.start,
         moves=tuple(moves),
@@ -198,6 +194,11 @@ def play_game(
         white_clock=clock,
         place="othello_nn",
     )
+
+
+def _clock_text(seconds: float | None) -> str:
+    """Minutes and seconds, as GGF writes a time control."""
+    return "" if seconds is None else f"{int(seconds // 60):02d}:{seconds % 60:05.2f}".removesuffix(".00")
 
 
 class _Match:

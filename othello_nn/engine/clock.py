@@ -32,8 +32,7 @@ Listener = Callable[[Result], bool | None] | None
 # Kept back for accidents: IAGO's 2½ of 30 minutes. In a very short game that is less than one stall of a busy machine
 # (80 ms seen with four programs on two cores), so there it is the time of two. Nobody can use it after the game: over
 # the last moves, which can meet ever fewer accidents, some of it is set free.
-RESERVE, MOST_RESERVE = 1 / 12, 1 / 4
-STALLS_SECONDS = 0.2
+RESERVE, MOST_RESERVE, STALLS_SECONDS = 1 / 12, 0.4, 0.2
 FULL_RESERVE_EMPTIES, LAST_RESERVE = 20, 0.4
 # What a move costs beside its search: IAGO's 10 seconds for turning discs are threads, protocols and pipes here. It is
 # measured in play, as the median of the last moves: one stall is an accident, several are the way things are. IAGO took
@@ -110,7 +109,7 @@ class GameClock(ABC):
             self.new_game()
             self.game_seconds = max(remaining, 0.0)
         else:
-            # Time that is added to the clock after a move makes this negative: then nothing can be learnt from it.
+            # Negative if time is added after each move: then nothing can be learnt from it.
             self._overheads.append(max(0.0, self._last_remaining - remaining - self._searched))
         self._last_empties, self._last_remaining, self._searched = empties, remaining, 0.0
 
@@ -128,8 +127,8 @@ class GameClock(ABC):
 
     def _quick(self, engine: Engine, position: Position) -> Result:
         """A move at once: forced, or out of time. No limit in seconds, which could pass before the thread wakes."""
-        empties = position.empties
-        return engine.search(position, Limit(depth=empties if empties <= QUICK_SOLVE_EMPTIES else QUICK_DEPTH))
+        depth = position.empties if position.empties <= QUICK_SOLVE_EMPTIES else QUICK_DEPTH
+        return engine.search(position, Limit(depth=max(1, depth)))
 
 
 # --- IAGO's division -------------------------------------------------------------------------------------------------
@@ -147,9 +146,8 @@ FIRST_MOVE_SHARE, ENOUGH_ROOT_MOVES = 0.3, 3
 # An iteration takes 2.6 times the last one (the same 24 positions; one ratio is off by a factor of 1.8), so what a
 # search measures of itself counts only with this as two more ratios.
 TYPICAL_BRANCHING, TYPICAL_WEIGHT = 2.6, 2
-RECENT_ITERATIONS = 4
+RECENT_ITERATIONS, MEASURABLE_SECONDS = 4, 0.0003
 MOST_BRANCHING = 8.0  # a jump from what the table knew to what it did not is no branching factor
-MEASURABLE_SECONDS = 0.0003
 LEAST_PREDICTED_DEPTH = 5  # before it, an iteration that took long was interrupted by another program
 
 
