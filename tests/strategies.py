@@ -1,4 +1,5 @@
-"""What the tests share: hypothesis strategies (positions and games by random legal play) and makers of WTHOR files.
+"""What the tests share: hypothesis strategies (positions and games by random legal play), endings by the thousand, and
+makers of WTHOR files.
 
 The default run is the same every time. To look further, set OTHELLO_EXAMPLES: with `OTHELLO_EXAMPLES=2000` each
 property is tried on 2,000 fresh examples.
@@ -8,11 +9,13 @@ import os
 import random
 import struct
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from othello_nn.game import PASS, Position
 from othello_nn.game.game_record import Game, MoveNote
+from othello_nn.game.rules import START_MOVER, START_OPPONENT, squares_in
 
 _EXAMPLES = os.environ.get("OTHELLO_EXAMPLES")
 
@@ -54,6 +57,44 @@ def choices(min_plies: int = 0, max_plies: int = 70) -> st.SearchStrategy[list[i
 
 def positions(min_plies: int = 0, max_plies: int = 70) -> st.SearchStrategy[Position]:
     return choices(min_plies, max_plies).map(lambda drawn: play_out(drawn)[0])
+
+
+def endings(seed: int, games: int, fewest: int, most: int) -> list[tuple[int, int]]:
+    """The (mover, opponent) of random games wherever `fewest` to `most` squares are empty: also before a pass, and at the
+    end of the game. Drawing tens of thousands of positions through `Position` would take minutes."""
+    from othello_nn.game.kernels import flips, legal_moves
+
+    rng = np.random.default_rng(seed)
+    found: list[tuple[int, int]] = []
+    for _ in range(games):
+        mover, opponent = START_MOVER, START_OPPONENT
+        while True:
+            empties = 64 - (mover | opponent).bit_count()
+            if fewest <= empties <= most:
+                found.append((mover, opponent))
+            squares = squares_in(legal_moves(np.uint64(mover), np.uint64(opponent)))
+            if empties < fewest or not (squares or legal_moves(np.uint64(opponent), np.uint64(mover))):
+                break
+            if squares:
+                square = squares[int(rng.random() * len(squares))]
+                turned = flips(np.uint64(mover), np.uint64(opponent), square)
+                mover, opponent = opponent ^ turned, mover ^ turned ^ 1 << square
+            else:
+                mover, opponent = opponent, mover
+    return found
+
+
+def scattered(seed: int, boards: int, fewest: int, most: int) -> list[tuple[int, int]]:
+    """Boards filled at random but for `fewest` to `most` squares, from all the mover's to all the opponent's: no game
+    leads to most of them, and they are full of passes, early ends and wipe-outs."""
+    rng = random.Random(seed)
+    found = []
+    for _ in range(boards):
+        squares = rng.sample(range(64), 64 - rng.randint(fewest, most))
+        share = rng.choice((0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98))
+        mover = sum(1 << square for square in squares if rng.random() < share)
+        found.append((mover, sum(1 << square for square in squares) ^ mover))
+    return found
 
 
 names = st.text(max_size=12)

@@ -235,7 +235,9 @@ class Engine:
             for counter in COUNTERS.values():
                 space[counter] = 0
             space[ws.TABLE_AGE] = self.table.age
-            space[ws.NODE_LIMIT] = np.iinfo(np.int64).max if limit.nodes is None else limit.nodes // len(self._workspaces)
+            space[ws.NODE_LIMIT] = (
+                np.iinfo(np.int64).max if limit.nodes is None else limit.nodes // len(self._workspaces)
+            )
         work = _Work(position, limit, started, on_iteration, np.array(position.legal_moves, np.int64))
         future = self._pool.submit(self._iterate, work, steps)
         try:
@@ -248,7 +250,9 @@ class Engine:
         future.result()
         result = self._result(work)
         if result.exact and not result.wld:
-            result = replace(result, pv=self._exact_line(position, result), seconds=work.elapsed)
+            result = replace(
+                result, pv=self._exact_line(position, int(work.moves[0]), work.score), seconds=work.elapsed
+            )
         return result
 
     def _iterate(self, work: _Work, steps) -> None:
@@ -373,18 +377,17 @@ class Engine:
                 line.append(PASS)
                 position = position.play(PASS)
                 continue
-            move = self._table_move(position)
-            if move is None:
+            reply = self._table_move(position)
+            if reply is None:
                 break
-            line.append(move)
-            position = position.play(move)
+            line.append(reply)
+            position = position.play(reply)
         return tuple(line)
 
-    def _exact_line(self, position: Position, result: Result) -> tuple[int, ...]:
+    def _exact_line(self, position: Position, move: int, score: int) -> tuple[int, ...]:
         """Best play to the end of the game. What the table has lost is searched again, within reason."""
-        line = [result.move]
-        score = round(result.score) * SCORE_DISC
-        position = position.play(result.move)
+        line = [move]
+        position = position.play(move)
         while not position.is_over:
             score = -score
             move = PASS

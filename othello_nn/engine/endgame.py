@@ -10,7 +10,6 @@ Scores are fail-soft: ≤ alpha an upper bound, ≥ beta a lower bound, in betwe
 
 from __future__ import annotations
 
-import numpy as np
 from numba import int64, uint64
 
 from othello_nn.engine.last import NO_SCORE, last4, last_squares
@@ -23,7 +22,6 @@ from othello_nn.engine.ttable import (
     data_move,
     data_selectivity,
     data_upper,
-    table_prefetch,
     table_probe,
     table_store,
 )
@@ -81,7 +79,9 @@ def end_small(mover, opponent, alpha, beta, empties, workspace):
             if empties == int64(5):
                 score = -last4(opponent ^ turned, next_opponent, int64(-beta), child_beta, workspace)
             else:
-                score = -end_small(opponent ^ turned, next_opponent, int64(-beta), child_beta, int64(empties - 1), workspace)
+                score = -end_small(
+                    opponent ^ turned, next_opponent, int64(-beta), child_beta, int64(empties - 1), workspace
+                )
             if score > best:
                 best = score
                 if best >= beta:
@@ -199,7 +199,15 @@ def end_node(mover, opponent, alpha, beta, empties, workspace):
     # 6. Remember.
     if empties >= int64(TABLE_EMPTIES):
         table_store(
-            bucket, mover, opponent, alpha * DISC, beta * DISC, best * DISC, best_move, empties, int64(0),
+            bucket,
+            mover,
+            opponent,
+            alpha * DISC,
+            beta * DISC,
+            best * DISC,
+            best_move,
+            empties,
+            int64(0),
             load_i64(workspace, int64(TABLE_AGE)),
         )
     return best

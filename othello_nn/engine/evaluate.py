@@ -19,13 +19,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from llvmlite import ir
-from numba import int64, types, uint64
-from numba.extending import intrinsic, overload
+from numba import int64, types
+from numba.extending import overload
 
 from othello_nn.engine.ttable import SCORE_DISC, SCORE_MAX
-from othello_nn.game.bits import I16, I32, I64, load_i32, lowest_square, popcount
+from othello_nn.game.bits import I16, I32, I64, intrinsic, load_i32, popcount
 from othello_nn.game.compiling import kernel
-from othello_nn.game.kernels import CORNERS, ONE, ZERO, mobility, potential_mobility, stable_discs
+from othello_nn.game.kernels import CORNERS, ZERO, mobility, potential_mobility, stable_discs
 
 # A heuristic value never claims a wipe-out: only the solver may.
 LEAF_LIMIT = SCORE_MAX - 2 * SCORE_DISC
@@ -95,7 +95,9 @@ def _chunk_constant(value: int) -> ir.Constant:
 
 
 def _address(builder, base, offset, kind):
-    return builder.inttoptr(builder.add(base, ir.Constant(I64, offset) if isinstance(offset, int) else offset), kind.as_pointer())
+    return builder.inttoptr(
+        builder.add(base, ir.Constant(I64, offset) if isinstance(offset, int) else offset), kind.as_pointer()
+    )
 
 
 def _load_chunks(builder, lanes, address):
@@ -110,7 +112,11 @@ def _store_chunks(builder, address, chunks):
 def _sum_rows(builder, lanes, table, mask):
     """Σ of the rows of ``table`` for the squares in ``mask``, as chunks."""
     count = lanes // 16
-    entry, loop, done = builder.basic_block, builder.append_basic_block("disc"), builder.append_basic_block("discs_done")
+    entry, loop, done = (
+        builder.basic_block,
+        builder.append_basic_block("disc"),
+        builder.append_basic_block("discs_done"),
+    )
     none = ir.Constant(I64, 0)
     builder.cbranch(builder.icmp_unsigned("==", mask, none), done, loop)
     builder.position_at_end(loop)
@@ -261,9 +267,6 @@ class Mobility(NamedTuple):
     corner: int = 6 * SCORE_DISC
     stable: int = 2 * SCORE_DISC
 
-    begin = no_begin
-    child = no_child
-
 
 @kernel()
 def _mobility_score(ev, features, mover, opponent, empties):
@@ -275,4 +278,4 @@ def _mobility_score(ev, features, mover, opponent, empties):
     return min(max(value, int64(-LEAF_LIMIT)), int64(LEAF_LIMIT))
 
 
-Mobility.score = _mobility_score  # type: ignore[attr-defined]
+Mobility.begin, Mobility.child, Mobility.score = no_begin, no_child, _mobility_score  # type: ignore[attr-defined]

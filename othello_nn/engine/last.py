@@ -13,9 +13,8 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import int64, types, uint64
-from numba.extending import intrinsic
 
-from othello_nn.game.bits import I8, I64, flips_of, load_i64, lowest_square, popcount, ray_masks, store_i64
+from othello_nn.game.bits import I8, I64, flips_of, intrinsic, load_i64, lowest_square, popcount, ray_masks, store_i64
 from othello_nn.game.compiling import kernel
 from othello_nn.game.kernels import ONE, ZERO, final_score, odd_regions
 

@@ -234,7 +234,12 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             if upper <= alpha:
                 return upper
     # 6. ProbCut: a shallow search says that the deep one would almost surely leave the window.
-    if switches & PROBCUT_CUTS and selectivity > int64(0) and depth >= int64(PROBCUT_DEPTH) and beta - alpha == int64(1):
+    if (
+        switches & PROBCUT_CUTS
+        and selectivity > int64(0)
+        and depth >= int64(PROBCUT_DEPTH)
+        and beta - alpha == int64(1)
+    ):
         row = load_i64(workspace, int64(PROBCUT)) + (empties * int64(65) + depth) * int64(PROBCUT_ROW)
         shallow, deviation = load_i32(row, int64(0)), load_i32(row, int64(4))
         margin = deviation * load_i64(workspace, int64(PROBCUT_T)) // int64(1024)
@@ -253,7 +258,12 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             if score <= low:
                 return alpha
     # 7. No move from the table where one is worth having: find it with less depth.
-    if switches & INTERNAL_DEEPENING and table_move == int64(NO_MOVE) and depth >= int64(DEEPENING_DEPTH) and depth < empties:
+    if (
+        switches & INTERNAL_DEEPENING
+        and table_move == int64(NO_MOVE)
+        and depth >= int64(DEEPENING_DEPTH)
+        and depth < empties
+    ):
         node(ev, workspace, mover, opponent, alpha, beta, int64(depth - int64(4)), previous)
         if load_i64(workspace, int64(ABORTED)) != int64(0):
             return int64(0)
@@ -291,7 +301,9 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             if switches & EVALUATOR_ORDER and depth >= int64(EVALUATOR_DEPTH):
                 leaf_child(ev, below, features, square, turned)
                 if depth >= int64(14):
-                    value = node(ev, workspace, next_mover, next_opponent, int64(-INFINITY), int64(INFINITY), int64(1), square)
+                    value = node(
+                        ev, workspace, next_mover, next_opponent, int64(-INFINITY), int64(INFINITY), int64(1), square
+                    )
                 else:
                     value = leaf_score(ev, below, next_mover, next_opponent, int64(empties - int64(1)))
                 key -= value >> int64(3)
@@ -328,7 +340,9 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         leaf_child(ev, below, features, square, turned)
         next_depth = int64(depth - int64(1))
         if tried > int64(0) and switches & NULL_WINDOWS and low + int64(1) < beta:
-            score = -node(ev, workspace, next_mover, next_opponent, int64(-low - int64(1)), int64(-low), next_depth, square)
+            score = -node(
+                ev, workspace, next_mover, next_opponent, int64(-low - int64(1)), int64(-low), next_depth, square
+            )
             if low < score and score < beta and load_i64(workspace, int64(ABORTED)) == int64(0):
                 leaf_child(ev, below, features, square, turned)
                 score = -node(ev, workspace, next_mover, next_opponent, int64(-beta), int64(-score), next_depth, square)
@@ -372,7 +386,9 @@ def root(ev, workspace, mover, opponent, moves, values, alpha, beta, depth):
         next_depth = int64(depth - int64(1))
         leaf_child(ev, below, features, square, turned)
         if i > 0 and switches & NULL_WINDOWS and low + int64(1) < beta:
-            score = -node(ev, workspace, next_mover, next_opponent, int64(-low - int64(1)), int64(-low), next_depth, square)
+            score = -node(
+                ev, workspace, next_mover, next_opponent, int64(-low - int64(1)), int64(-low), next_depth, square
+            )
             if low < score and score < beta and load_i64(workspace, int64(ABORTED)) == int64(0):
                 leaf_child(ev, below, features, square, turned)
                 score = -node(ev, workspace, next_mover, next_opponent, int64(-beta), int64(-score), next_depth, square)

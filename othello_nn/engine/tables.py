@@ -77,7 +77,9 @@ class Shapes:
     @classmethod
     def symmetric(cls, tuples: Sequence[Sequence[int]]) -> Shapes:
         """Each tuple in all its symmetric placements, one shared table a tuple."""
-        placements = [Placement(i, image) for i, squares in enumerate(tuples) for image in symmetric_placements(squares)]
+        placements = [
+            Placement(i, image) for i, squares in enumerate(tuples) for image in symmetric_placements(squares)
+        ]
         return cls(tuple(len(squares) for squares in tuples), tuple(placements))
 
     @cached_property
@@ -99,7 +101,9 @@ class Shapes:
         for lanes in TABLE_CLASSES:
             if len(self.placements) < lanes:
                 return lanes
-        raise ValueError(f"{len(self.placements)} lookups are more than the {max(TABLE_CLASSES) - 1} that can be compiled")
+        raise ValueError(
+            f"{len(self.placements)} lookups are more than the {max(TABLE_CLASSES) - 1} that can be compiled"
+        )
 
     @cached_property
     def deltas(self) -> np.ndarray:
@@ -138,12 +142,16 @@ class TableEvaluator:
             raise ValueError(f"weights must be int16, not {self.weights.dtype}")
         if cells != self.shapes.cells:
             raise ValueError(f"the shapes need {self.shapes.cells} cells a stage, the weights have {cells}")
-        if self.stage_of_empties.shape != (65,) or not (0 <= self.stage_of_empties).all() or (self.stage_of_empties >= stages).any():
+        if (
+            self.stage_of_empties.shape != (65,)
+            or not (self.stage_of_empties >= 0).all()
+            or (self.stage_of_empties >= stages).any()
+        ):
             raise ValueError("stage_of_empties must give a stage for each of 0…64 empties")
 
     @cached_property
     def leaf(self):
-        """What the compiled search takes: a NamedTuple of addresses into memory that this object keeps alive."""
+        """What the compiled search takes: addresses into memory of this object, which must outlive every use of them."""
         stages = self.weights.shape[0]
         padded = np.zeros((stages, self.shapes.cells + 1), np.int16)
         padded[:, :-1] = self.weights
@@ -175,7 +183,9 @@ class TableEvaluator:
             with safe_open(path, framework="numpy") as file:
                 meta = file.metadata() or {}
                 if meta.get("format") != FORMAT:
-                    raise ValueError(f"{path}: not a table evaluator (format {meta.get('format')!r}, expected {FORMAT!r})")
+                    raise ValueError(
+                        f"{path}: not a table evaluator (format {meta.get('format')!r}, expected {FORMAT!r})"
+                    )
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         except SafetensorError as error:
             raise ValueError(f"{path}: not a readable safetensors file ({error})") from None

@@ -73,7 +73,9 @@ def must_stop(workspace):
     """Count a node and look whether the search is to end: asked to, or out of nodes."""
     nodes = load_i64(workspace, int64(NODES)) + int64(1)
     store_i64(workspace, int64(NODES), nodes)
-    if load_u8(load_i64(workspace, int64(STOP)), int64(0)) != int64(0) or nodes > load_i64(workspace, int64(NODE_LIMIT)):
+    if load_u8(load_i64(workspace, int64(STOP)), int64(0)) != int64(0) or nodes > load_i64(
+        workspace, int64(NODE_LIMIT)
+    ):
         store_i64(workspace, int64(ABORTED), int64(1))
         return True
     return False

@@ -1,21 +1,24 @@
-"""A table evaluator from nothing, from the endgame backwards: games, exact ends, regression. No torch, both cores.
+"""A table evaluator from nothing, from the endgame backwards: games, exact ends, regression. No torch, no data from outside.
 
-    python -m othello_nn.learn.bootstrap --minutes 20 --out checkpoints/pattern.safetensors
+    python -m othello_nn.learn.bootstrap checkpoints/pattern.safetensors
 
-Each round plays games with the evaluator of the round before (the first with ``Mobility``): a noisy opening of random length,
-then the best move at 1-ply until ``SOLVE_EMPTIES`` squares are left, where the solver gives the true score. Every position
-after the noise learns that score; so do positions of the solved ending, each with its own. The later rounds replace the
-game's outcome by a search of ``SEARCH_DEPTH`` plies with the evaluator just learnt, whose leaves are one stage nearer to the
-solved end. Weights are fitted by stochastic gradient descent on the squared error in discs.
+Each round plays games with the evaluator of the round before, the first with ``Mobility``: eight random plies, then noise of
+random strength and length, then the best move at 1-ply until ``SOLVE_EMPTIES`` squares are left. From there on every position is
+solved. Then the stages learn one after the other, from the end of the game to its beginning: a late stage from exact scores, an
+earlier one from searches of ``SEARCH_DEPTH`` plies that end in the stage just learnt. Weights are fitted by stochastic gradient
+descent on the squared error in discs, each position as a random one of its eight images. About 15 minutes on two cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-import threading
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numba import float32, int64, uint64
@@ -31,8 +34,10 @@ from othello_nn.game.compiling import kernel
 from othello_nn.game.kernels import ONE, ZERO, next_random, nth_square, transform
 
 SOLVE_EMPTIES = 12
-STAGE_EMPTIES = 4
+SEARCH_DEPTH = 4
+STAGES, STAGE_EMPTIES = 15, 4
 FOCUS_DISCS = 24
+RATES = (0.4, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02)  # of each epoch; divided by the number of lookups
 START = (np.uint64(1 << 28 | 1 << 35), np.uint64(1 << 27 | 1 << 36))
 
 
@@ -65,16 +70,18 @@ def _greedy(ev, workspace, mover, opponent, moves, empties):
 
 @kernel()
 def play_games(ev, workspace, state, games, movers, opponents, labels):
-    """Fill the arrays with labelled positions of ``games`` games; the number of positions and the generator's state."""
+    """Fill the arrays with labelled positions of ``games`` games; the number of positions."""
     filled = int64(0)
     for _ in range(games):
         if filled + 70 > movers.size:
             break
         mover, opponent = START
         empties = int64(60)
-        # Eight random plies make the game its own; then noise of some strength down to some number of empties.
+        # Up to twelve random plies make the game its own; then noise of some strength down to some number of empties.
         state = next_random(state)
-        noisy = int64(52) - _below(state, int64(52 - SOLVE_EMPTIES + 4))
+        opening = int64(60) - _below(state, int64(13))
+        state = next_random(state)
+        noisy = opening - _below(state, int64(opening - SOLVE_EMPTIES + 4))
         state = next_random(state)
         noise = int64(13) << _below(state, int64(5))  # of 256: 5, 10, 20, 40 or 80 %
         first = filled
@@ -92,7 +99,7 @@ def play_games(ev, workspace, state, games, movers, opponents, labels):
                 movers[filled], opponents[filled], labels[filled] = mover, opponent, float32(sign)
                 filled += 1
             state = next_random(state)
-            if empties > int64(52) or (empties > noisy and _below(state, int64(256)) < noise):
+            if empties > opening or (empties > noisy and _below(state, int64(256)) < noise):
                 state = next_random(state)
                 square = nth_square(moves, _below(state, popcount(moves)))
             else:
@@ -122,131 +129,172 @@ def play_games(ev, workspace, state, games, movers, opponents, labels):
                 if moves == ZERO:
                     break
             value = end_node(mover, opponent, int64(-64), int64(64), empties, workspace)
-    return filled, state
+    return filled
 
 
 @kernel()
 def fit_epoch(ev, scratch, origins, used, weights, movers, opponents, labels, order, rate, state):
-    """One pass of gradient descent in the given order, each position as a random image. Mean squared error in discs."""
+    """One pass of gradient descent over a stage in the given order; the mean squared error in discs."""
     squared = 0.0
-    count = int64(0)
-    stages = weights.shape[0]
     for index in order:
         state = next_random(state)
         image = _below(state, int64(8))
-        mover, opponent = transform(movers[index], image), transform(opponents[index], image)
-        empties = int64(64) - popcount(movers[index] | opponents[index])
-        leaf_begin(ev, scratch, mover, opponent)
-        home = min(empties // int64(STAGE_EMPTIES), stages - 1)
+        leaf_begin(ev, scratch, transform(movers[index], image), transform(opponents[index], image))
+        total = float32(0)
+        for lane in range(used):
+            total += weights[origins[lane] + load_i16(scratch, int64(2 * lane))]
+        error = labels[index] - total
+        squared += error * error
         # Games are decided near zero: a lopsided position teaches less than its large error would.
-        close = float32(1) / (float32(1) + (labels[index] / float32(FOCUS_DISCS)) ** 2)
-        # A position also teaches the stage whose border it is next to, so that values do not jump there.
-        other = home
-        if empties % int64(STAGE_EMPTIES) == 0 and home > 0:
-            other = home - 1
-        elif empties % int64(STAGE_EMPTIES) == STAGE_EMPTIES - 1 and home < stages - 1:
-            other = home + 1
-        for stage in range(min(home, other), max(home, other) + 1):
-            total = float32(0)
-            for lane in range(used):
-                total += weights[stage, origins[lane] + load_i16(scratch, int64(2 * lane))]
-            error = labels[index] - total
-            if stage == home:
-                squared += error * error
-                count += 1
-            step = rate * error * close
-            for lane in range(used):
-                weights[stage, origins[lane] + load_i16(scratch, int64(2 * lane))] += step
-    return squared / count, state
+        step = rate * error / (float32(1) + (labels[index] / float32(FOCUS_DISCS)) ** 2)
+        for lane in range(used):
+            weights[origins[lane] + load_i16(scratch, int64(2 * lane))] += step
+    return squared / max(order.size, 1)
 
 
 @kernel()
 def search_values(ev, workspace, movers, opponents, depth, labels):
-    """Write the value in discs of a search of each position, to the end of the game where that is near."""
+    """Write the value in discs of a search of each position with more than ``SOLVE_EMPTIES`` empties; the others are solved."""
     for i in range(movers.size):
         empties = int64(64) - popcount(movers[i] | opponents[i])
-        if empties <= int64(SOLVE_EMPTIES):
-            labels[i] = float32(end_node(movers[i], opponents[i], int64(-64), int64(64), empties, workspace))
-            continue
-        features = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES) + int64(FRAME_FEATURES)
-        leaf_begin(ev, features, movers[i], opponents[i])
-        value = node(ev, workspace, movers[i], opponents[i], int64(-INFINITY), int64(INFINITY), depth, int64(NO_MOVE))
-        labels[i] = float32(value) / float32(SCORE_DISC)
+        if empties > int64(SOLVE_EMPTIES):
+            features = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES) + int64(FRAME_FEATURES)
+            leaf_begin(ev, features, movers[i], opponents[i])
+            value = node(ev, workspace, movers[i], opponents[i], int64(-INFINITY), int64(INFINITY), depth, int64(NO_MOVE))
+            labels[i] = float32(value) / float32(SCORE_DISC)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Data:
+    """Positions with what they are worth to the mover, in discs."""
+
     movers: np.ndarray
     opponents: np.ndarray
     labels: np.ndarray
 
+    def pick(self, index) -> Data:
+        return Data(self.movers[index], self.opponents[index], self.labels[index])
 
-def _both_cores(work, jobs):
-    """Run ``work(job)`` for each job in its own thread; kernels release the GIL."""
-    results: list = [None] * len(jobs)
+    @property
+    def empties(self) -> np.ndarray:
+        return 64 - np.bitwise_count(self.movers | self.opponents).astype(np.int64)
 
-    def run(i):
-        results[i] = work(jobs[i])
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(jobs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
+def _seeded(*numbers: int) -> np.uint64:
+    """A generator's state that differs for every tuple of numbers; never 0."""
+    return np.uint64(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] | 1)
+
+
+def _parallel(work, jobs: list) -> list:
+    """``work(job)`` for each job, each in its own thread; kernels release the GIL."""
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return list(pool.map(work, jobs))
 
 
 def generate(ev, games: int, seed: int, cores: int) -> Data:
+    """The distinct positions of so many games."""
+
     def work(job):
-        table, stop = TranspositionTable(4), np.zeros(8, np.uint8)
-        workspace = Workspace(table, stop)
-        state = np.uint64((seed * 1000 + job) * 0x9E3779B97F4A7C15 % 2**64 | 1)
-        share = games // cores
-        movers, opponents = np.zeros(share * 62, np.uint64), np.zeros(share * 62, np.uint64)
-        labels = np.zeros(share * 62, np.float32)
-        filled, _ = play_games(ev, workspace.address, state, share, movers, opponents, labels)
+        workspace = Workspace(TranspositionTable(4), np.zeros(8, np.uint8))
+        size = games // cores * 62
+        movers, opponents, labels = np.zeros(size, np.uint64), np.zeros(size, np.uint64), np.zeros(size, np.float32)
+        filled = play_games(ev, workspace.address, _seeded(seed, job), games // cores, movers, opponents, labels)
         return movers[:filled], opponents[:filled], labels[:filled]
 
-    parts = _both_cores(work, list(range(cores)))
-    return Data(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    data = Data(*(np.concatenate(column) for column in zip(*_parallel(work, list(range(cores))), strict=True)))
+    _, first = np.unique(data.movers * np.uint64(0x9E3779B97F4A7C15) ^ data.opponents, return_index=True)
+    return data.pick(first)
 
 
-def relabel(ev, data: Data, depth: int, cores: int) -> None:
-    """Replace the labels by searches with an evaluator."""
+def relabel(evaluator: TableEvaluator, data: Data, cores: int) -> None:
+    """Replace the labels of positions not yet solved by searches."""
 
     def work(part):
         workspace = Workspace(TranspositionTable(8), np.zeros(8, np.uint8))
         workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
-        search_values(ev, workspace.address, data.movers[part], data.opponents[part], depth, data.labels[part])
+        search_values(evaluator.leaf, workspace.address, data.movers[part], data.opponents[part], SEARCH_DEPTH, data.labels[part])
 
     size = len(data.labels)
-    _both_cores(work, [slice(i * size // cores, (i + 1) * size // cores) for i in range(cores)])
+    _parallel(work, [slice(i * size // cores, (i + 1) * size // cores) for i in range(cores)])
 
 
-def fit(data: Data, weights: np.ndarray, shapes: Shapes, rates: list[float], seed: int, cores: int) -> float:
-    """Gradient descent over the data, in place; threads share the weights without locks (rare collisions only add noise)."""
+def fit(data: Data, weights: np.ndarray, shapes: Shapes, rates: Sequence[float], seed: int, cores: int) -> float:
+    """Gradient descent in place, an epoch for each rate; the last epoch's error.
+
+    Threads share the weights without locks: a rare lost update only adds noise.
+    """
     template = TableEvaluator("fit", shapes, np.zeros((1, shapes.cells), np.int16), np.zeros(65, np.int64))
     rng = np.random.default_rng(seed)
     used = len(shapes.placements) + 1
     origins = shapes.origins.astype(np.int64)
     error = 0.0
     for epoch, rate in enumerate(rates):
-        order = rng.permutation(len(data.labels))
-        parts = np.array_split(order, cores)
+        parts = np.array_split(rng.permutation(len(data.labels)), cores)
 
         def work(job, parts=parts, rate=rate, epoch=epoch):
             scratch = np.zeros(64, np.int64)
-            state = np.uint64((seed * 7919 + epoch * 31 + job) * 0x9E3779B97F4A7C15 % 2**64 | 1)
-            return fit_epoch(
-                template.leaf, scratch.ctypes.data, origins, used, weights,
-                data.movers, data.opponents, data.labels, parts[job], np.float32(rate / used), state,
-            )  # fmt: skip
+            state = _seeded(seed, epoch, job)
+            arrays = (data.movers, data.opponents, data.labels, parts[job])
+            step = np.float32(rate / used)
+            return fit_epoch(template.leaf, scratch.ctypes.data, origins, used, weights, *arrays, step, state)
 
-        error = float(np.mean([result[0] for result in _both_cores(work, list(range(cores)))]))
+        error = float(np.mean(_parallel(work, list(range(cores)))))
     return error
 
 
+def learn_backwards(data: Data, shapes: Shapes, per_stage: int, seed: int, cores: int) -> np.ndarray:
+    """Weights ``[STAGES, cells]`` in discs, each stage learnt after the one that follows it in a game."""
+    weights = np.zeros((STAGES, shapes.cells), np.float32)
+    rng = np.random.default_rng(seed)
+    empties = data.empties
+    for stage in range(STAGES):
+        # One square of each neighbour as well, so that values do not jump at the border.
+        first, last = STAGE_EMPTIES * stage - 1, STAGE_EMPTIES * (stage + 1)
+        here = np.flatnonzero((empties >= max(first, 1)) & (empties <= last))
+        if stage:
+            weights[stage] = weights[stage - 1]
+        if len(here) < 1000:
+            continue
+        sample = data.pick(rng.permutation(here)[:per_stage])
+        relabel(quantised("so far", shapes, weights, {}), sample, cores)
+        test = len(sample.labels) // 20
+        fit(sample.pick(slice(test, None)), weights[stage], shapes, RATES, seed + stage, cores)
+        error = fit(sample.pick(slice(test)), weights[stage].copy(), shapes, [0.0], seed, 1)
+        print(f"  {first + 1}–{last - 1} empties: {len(sample.labels):,} positions, error {error**0.5:.2f} discs", file=sys.stderr)
+    return weights
+
+
 def quantised(name: str, shapes: Shapes, weights: np.ndarray, info: dict) -> TableEvaluator:
-    scaled = np.clip(np.rint(weights * SCORE_DISC), -32767, 32767).astype(np.int16)
-    stages = np.minimum(np.arange(65) // STAGE_EMPTIES, len(weights) - 1)
-    return TableEvaluator(name, shapes, scaled, stages, info)
+    limit = np.iinfo(np.int16).max
+    scaled = np.clip(np.rint(weights * SCORE_DISC), -limit, limit).astype(np.int16)
+    return TableEvaluator(name, shapes, scaled, np.minimum(np.arange(65) // STAGE_EMPTIES, STAGES - 1), info)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m othello_nn.learn.bootstrap", description=__doc__.partition("\n")[0])
+    parser.add_argument("out", type=Path, help="checkpoint to write, .safetensors")
+    parser.add_argument("--games", type=int, nargs="+", default=[60_000, 400_000], help="games of each round")
+    parser.add_argument("--per-stage", type=int, default=1_000_000, help="most positions for a stage")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    args = parser.parse_args(argv)
+    if not args.out.parent.is_dir():
+        parser.error(f"no such folder: {args.out.parent}")
+    shapes = Shapes.symmetric(PATTERNS)
+    leaf, evaluator = Mobility(), None
+    for number, games in enumerate(args.games, 1):
+        started = time.perf_counter()
+        data = generate(leaf, games, args.seed + number, args.cores)
+        seconds = time.perf_counter() - started
+        print(f"round {number}: {games:,} games, {len(data.labels):,} positions, {seconds:.0f} s", file=sys.stderr)
+        weights = learn_backwards(data, shapes, args.per_stage, args.seed + number, args.cores)
+        recipe = {"command": "python -m othello_nn.learn.bootstrap", "games": args.games, "seed": args.seed, "round": number}
+        evaluator = quantised(args.out.stem, shapes, weights, recipe | {"per_stage": args.per_stage})
+        leaf = evaluator.leaf
+        evaluator.save(args.out)
+    print(f"{args.out}: now fit its ProbCut with  python -m othello_nn.engine.probcut {args.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

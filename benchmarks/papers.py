@@ -1,0 +1,266 @@
+"""Three tables from the literature, measured again: KEYANO's Table 1, the tournament report's Figure 1, IAGO's Table 4-1.
+
+All three count nodes, so that they come out the same on any machine. ``docs/search.md`` shows them beside the originals.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.bare import BareEngine, RootOrder
+from benchmarks.harness import Report, Settings, benchmark, markdown_table, shipped_positions, warmed
+from othello_nn.arena.openings import random_openings
+from othello_nn.engine import Engine, Limit, Options
+from othello_nn.engine.search import (
+    EVALUATOR_ORDER,
+    EVERYTHING,
+    KILLER_MOVES,
+    MOBILITY_ORDER,
+    NULL_WINDOWS,
+    RESPONSE_ORDER,
+    SQUARE_ORDER,
+    TABLE_CUTS,
+    TABLE_MOVE,
+)
+from othello_nn.engine.tables import weighted_squares
+from othello_nn.engine.ttable import ENTRY_BYTES
+from othello_nn.faces.progress import progress
+from othello_nn.game import PASS, Position, kernels
+
+# --- KEYANO, Table 1 -------------------------------------------------------------------------------------------------
+
+KEYANO_DEPTH = 10
+KEYANO_NODES = {20: 974_614, 18: 978_746, 16: 1_001_342, 14: 1_058_428, 10: 1_272_702}  # by log2 of the entries
+KEYANO_ALPHABETA = 1.07
+
+
+def _average_nodes(settings: Settings, positions: list[Position], depth: int, bits: int, search: str) -> float:
+    table_mb = 2**bits * ENTRY_BYTES / 2**20
+    engine = settings.engine(table_mb=table_mb, probcut=False, search=search)
+    assert engine.table.entries == 2**bits
+    nodes = []
+    for position in positions:
+        engine.clear()
+        nodes.append(engine.search(position, Limit(depth=depth)).nodes)
+    return statistics.mean(nodes)
+
+
+@benchmark("keyano-table1", "KEYANO's Table 1: nodes of 10-ply searches by size of the transposition table")
+def keyano_table1(settings: Settings) -> Report:
+    depth = settings.size(KEYANO_DEPTH, 6)
+    positions = shipped_positions("midgame.obf")[: settings.size(20, 4)]
+    found = {}
+    with progress("searching", len(KEYANO_NODES) + 1) as bar:
+        for done, bits in enumerate(KEYANO_NODES, start=1):
+            found[bits] = _average_nodes(settings, positions, depth, bits, "negascout")
+            bar.update(done)
+        alphabeta = _average_nodes(settings, positions, depth, max(found), "alphabeta") / found[max(found)]
+    rows = [(f"2^{bits}", *_size_cells(found, bits), *_size_cells(KEYANO_NODES, bits)) for bits in KEYANO_NODES]
+    rows.append(("αβ for NegaScout", "", f"{alphabeta - 1:+.1%}", "", f"{KEYANO_ALPHABETA - 1:+.0%}"))
+    header = ("entries", f"nodes, depth {depth}", "over 2^20", "KEYANO: nodes, depth 10", "over 2^20")
+    return Report(
+        value=found[min(found)] / found[max(found)] - 1,
+        unit="nodes with 2^10 entries over those with 2^20",
+        markdown=markdown_table(header, rows),
+        values={"average_nodes": found, "alphabeta_over_negascout": alphabeta},
+        parameters={"depth": depth, "positions": len(positions), "probcut": False} | settings.describe_evaluator(),
+    )
+
+
+def _size_cells(nodes: dict[int, Any], bits: int) -> tuple[str, str]:
+    return f"{nodes[bits]:,.0f}", f"{nodes[bits] / nodes[max(nodes)] - 1:+.2%}"
+
+
+# --- the tournament report, Figure 1 ---------------------------------------------------------------------------------
+
+FIGURE_DEPTH, FIGURE_OPPONENT_DEPTH = 6, 4
+FIGURE_SEED = 2004
+FIGURE_OPENING_PLIES = 4
+BIN = 8  # discs
+DRIVERS = {"alphabeta": "αβ", "negascout": "NegaScout", "mtdf": "MTD(f)"}
+REPORT_TABLE = TABLE_CUTS | TABLE_MOVE
+# Nothing; the report's table with its best move first; all that our search has, iterative deepening included.
+VARIANTS = {"plain": 0, "table": REPORT_TABLE, "full": EVERYTHING}
+
+
+def _greedy_games(count: int) -> list[list[Position]]:
+    """Positions that a disc counter of depth 6 had to move in, against one of depth 4, game by game."""
+    engine = warmed(Engine(_disc_counter(), Options(table_mb=4)))
+    games = []
+    for number, opening in enumerate(random_openings(FIGURE_OPENING_PLIES, count, FIGURE_SEED)):
+        position, positions = opening.position, []
+        engine.clear()
+        while position.empties > FIGURE_DEPTH + 1 and not position.is_over:
+            if position.must_pass:
+                position = position.play(PASS)
+                continue
+            ours = position.black_to_move == (number % 2 == 0)
+            if ours:
+                positions.append(position)
+            depth = FIGURE_DEPTH if ours else FIGURE_OPPONENT_DEPTH
+            position = position.play(engine.search(position, Limit(depth=depth)).move)
+        games.append(positions)
+    return games
+
+
+def _disc_counter():
+    return weighted_squares("discs", [1.0] * 64)
+
+
+def _figure_nodes(evaluator, games: list[list[Position]], driver: str, variant: str) -> dict[int, list[int]]:
+    """Nodes of each search, by bin of discs. The table lasts for a game, as in the report."""
+    switches = VARIANTS[variant] | NULL_WINDOWS
+    engine = warmed(BareEngine(evaluator, Options(search=driver, table_mb=48, probcut=False, switches=switches)))
+    nodes: dict[int, list[int]] = {}
+    for positions in games:
+        engine.clear()
+        for position in positions:
+            if variant == "full":
+                result = engine.search(position, Limit(depth=FIGURE_DEPTH))
+            else:
+                result = engine.search_at(position, FIGURE_DEPTH)
+            nodes.setdefault((64 - position.empties) // BIN * BIN, []).append(result.nodes)
+    return nodes
+
+
+def _figure_table(found: dict[tuple[str, str], dict[int, list[int]]], caption: str) -> str:
+    bins = sorted({start for nodes in found.values() for start in nodes})
+    rows = [
+        (f"{start}–{start + BIN - 1}", *(f"{statistics.mean(nodes[start]):,.0f}" for nodes in found.values()))
+        for start in bins
+    ]
+    rows.append(("**all**", *(f"**{_mean_all(nodes):,.0f}**" for nodes in found.values())))
+    plain = _mean_all(found["plain", "alphabeta"])
+    rows.append(("of plain αβ", *(f"{_mean_all(nodes) / plain:.0%}" for nodes in found.values())))
+    header = ("discs", *(f"{DRIVERS[driver]} {variant}" for variant, driver in found))
+    return markdown_table(header, rows, caption)
+
+
+def _mean_all(nodes: dict[int, list[int]]) -> float:
+    return statistics.mean(value for values in nodes.values() for value in values)
+
+
+@benchmark(
+    "report-figure1", "the tournament report's Figure 1: αβ, NegaScout, MTD(f) with and without table and ordering"
+)
+def report_figure1(settings: Settings) -> Report:
+    games = _greedy_games(settings.size(10, 1))
+    trained = f"evaluator {settings.describe_evaluator()['evaluator']}"
+    evaluators = {"disc counter": _disc_counter(), trained: settings.evaluator}
+    cases = [(variant, driver) for variant in VARIANTS for driver in DRIVERS]
+    tables, means = [], {}
+    with progress("searching", len(evaluators) * len(cases)) as bar:
+        for place, (name, evaluator) in enumerate(evaluators.items()):
+            found = {}
+            for done, (variant, driver) in enumerate(cases, start=1):
+                found[variant, driver] = _figure_nodes(evaluator, games, driver, variant)
+                bar.update(place * len(cases) + done)
+            tables.append(_figure_table(found, f"Nodes of a depth-{FIGURE_DEPTH} search, {name}:"))
+            means[name] = {f"{driver} {variant}": _mean_all(nodes) for (variant, driver), nodes in found.items()}
+    return Report(
+        value=means["disc counter"]["mtdf plain"] / means["disc counter"]["alphabeta plain"],
+        unit="nodes of plain MTD(f) over plain αβ, disc counter",
+        markdown="\n\n".join(tables),
+        values={"mean_nodes": means},
+        parameters={"depth": FIGURE_DEPTH, "games": len(games), "positions": sum(map(len, games)), "seed": FIGURE_SEED}
+        | settings.describe_evaluator(),
+    )
+
+
+# --- IAGO, Table 4-1 -------------------------------------------------------------------------------------------------
+
+IAGO_DEPTH = 8
+RAW_DEPTH = 6  # plies over which the unpruned branching factor is counted
+SAVED = (0, 1, 3)
+IAGO_ORDERS: dict[str, tuple[int, RootOrder]] = {
+    "move generation": (0, "generated"),
+    "square value": (SQUARE_ORDER, "square"),
+    "killers by move number": (KILLER_MOVES, "last best"),
+    "response killers": (RESPONSE_ORDER, "last best"),
+}
+IAGO_FACTORS = {
+    0: ("5.6 (1.3)", "5.4 (1.8)", "4.4 (0.8)", "4.2 (0.8)"),
+    1: ("5.5 (1.2)", "5.1 (1.6)", "4.5 (0.8)", "4.3 (0.9)"),
+    3: ("4.7 (0.9)", "4.4 (1.0)", "4.2 (0.7)", "4.1 (0.8)"),
+}
+IAGO_MINIMUM = "3.9 (0.8)"
+OUR_ORDER = TABLE_MOVE | KILLER_MOVES | MOBILITY_ORDER | EVALUATOR_ORDER
+
+
+def branching_factor(nodes: int, depth: int) -> float:
+    """The branching of the uniform tree of this depth with so many nodes below its root."""
+    low, high = 1.0, float(nodes)
+    for _ in range(100):
+        middle = (low + high) / 2
+        if sum(middle**ply for ply in range(1, depth + 1)) < nodes:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def minimal_factor(position: Position, depth: int) -> float:
+    """The least that αβ can attain (Slagle and Dixon): leaves of the minimal tree, from the unpruned branching factor."""
+    leaves = kernels.perft(np.uint64(position.mover), np.uint64(position.opponent), np.int64(RAW_DEPTH))
+    raw = leaves ** (1 / RAW_DEPTH)
+    return (raw ** -(-depth // 2) + raw ** (depth // 2) - 1) ** (1 / depth)
+
+
+def _factor_cell(factors: list[float]) -> str:
+    return f"{statistics.mean(factors):.2f} ({statistics.stdev(factors):.2f})"
+
+
+def _order_engine(settings: Settings, switches: int, search: str = "alphabeta") -> BareEngine:
+    options = Options(search=search, table_mb=settings.table_mb or 48, probcut=False, switches=switches)
+    engine = BareEngine(settings.evaluator, options)
+    warmed(engine)
+    return engine
+
+
+@benchmark("iago-table4-1", "IAGO's Table 4-1: branching factor by plies of the tree saved and ordering of the rest")
+def iago_table(settings: Settings) -> Report:
+    positions, depth = shipped_positions("stages.obf"), settings.size(IAGO_DEPTH, 4)
+
+    def factors(engine: BareEngine, search: Callable[[Position], int]) -> list[float]:
+        found = []
+        for position in positions:
+            engine.clear()
+            found.append(branching_factor(search(position), depth))
+        return found
+
+    measured: dict[tuple[int, str], list[float]] = {}
+    with progress("searching", len(SAVED) * len(IAGO_ORDERS)) as bar:
+        for saved in SAVED:
+            for name, (switches, order) in IAGO_ORDERS.items():
+                engine = _order_engine(settings, switches | TABLE_MOVE)
+                measured[saved, name] = factors(engine, lambda p, e=engine, s=saved, o=order: e.deepen(p, depth, s, o))
+                bar.update(len(measured))
+    minimum = [minimal_factor(position, depth) for position in positions]
+    ordered = _order_engine(settings, OUR_ORDER)
+    ours = factors(ordered, lambda p: ordered.deepen(p, depth, depth, "last best"))
+    engine = _order_engine(settings, EVERYTHING, "negascout")
+    cutting = factors(engine, lambda p: engine.deepen(p, depth, depth, "last best"))
+
+    rows = []
+    for saved in SAVED:
+        cells = (
+            f"{_factor_cell(measured[saved, name])} · {IAGO_FACTORS[saved][i]}" for i, name in enumerate(IAGO_ORDERS)
+        )
+        rows.append((f"{saved} plies saved", *cells))
+    blank = [""] * (len(IAGO_ORDERS) - 1)
+    rows.append(("minimal attainable", f"{_factor_cell(minimum)} · {IAGO_MINIMUM}", *blank))
+    rows.append(("our ordering, αβ without table cuts", f"{_factor_cell(ours)}", *blank))
+    rows.append(("our whole search, NegaScout", f"{_factor_cell(cutting)}", *blank))
+    means = {f"{name}, {saved} saved": statistics.mean(found) for (saved, name), found in measured.items()}
+    means |= {"minimum": statistics.mean(minimum), "ours": statistics.mean(ours), "search": statistics.mean(cutting)}
+    return Report(
+        value=means["ours"],
+        unit="branching factor",
+        markdown=markdown_table(("ours · IAGO's", *IAGO_ORDERS), rows),
+        values={"means": means},
+        parameters={"depth": depth, "positions": len(positions), "probcut": False} | settings.describe_evaluator(),
+    )

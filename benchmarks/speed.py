@@ -1,0 +1,256 @@
+"""How fast the parts are: rules, playouts, leaves, midgame nodes, the first start; and how well moves are ordered."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numba
+import numpy as np
+from numba import int64, uint64
+
+from benchmarks.harness import (
+    ROOT,
+    BenchmarkError,
+    Report,
+    Settings,
+    benchmark,
+    markdown_table,
+    median_seconds,
+    shipped_positions,
+)
+from othello_nn.engine import Engine, Limit
+from othello_nn.engine.evaluate import leaf_begin, leaf_child, leaf_score
+from othello_nn.engine.tables import TableEvaluator
+from othello_nn.game import Position, kernels
+from othello_nn.game.bits import flips_of, legal_of, lowest_square, popcount
+from othello_nn.game.kernels import ONE, ZERO
+from othello_nn.players.catalog import BEST
+
+PERFT_LEAVES = {9: 3_005_288, 11: 212_258_800}
+PLAYOUT_SEED = 1
+FEATURE_BYTES = 256  # room for the features of any evaluator
+MIDGAME = "midgame.obf"
+# Fourteen empties, from a game as in midgames.py, and how `play.py solve` must begin its answer.
+START_BOARD = "OXXOO--OOOXXXXXXOXOOXOXXOXOOOXOOOXXOOOOOOXXXOOOX-----OOX-------O X"
+START_ANSWER = "score -22"
+CACHED_STARTS = 5
+
+
+def _masks(position: Position) -> tuple[np.uint64, np.uint64]:
+    return np.uint64(position.mover), np.uint64(position.opponent)
+
+
+@benchmark("perft", "move sequences of 11 plies from the start, M leaves/s on one core")
+def perft(settings: Settings) -> Report:
+    depth = settings.size(11, 9)
+    start = _masks(Position.start())
+    seconds, leaves = median_seconds(lambda: int(kernels.perft(*start, np.int64(depth))), settings.repeats())
+    speed = leaves / seconds / 1e6
+    right = leaves == PERFT_LEAVES[depth]
+    rows = [(depth, f"{leaves:,}", f"{seconds:.3f}", f"{speed:,.0f}")]
+    return Report(
+        value=speed,
+        unit="M leaves/s",
+        markdown=markdown_table(("perft depth", "leaves", "seconds", "M leaves/s"), rows),
+        values={"leaves": leaves, "seconds": seconds},
+        parameters={"depth": depth, "repeats": settings.repeats()},
+        failure=None if right else f"{leaves:,} leaves at depth {depth}, not {PERFT_LEAVES[depth]:,}",
+    )
+
+
+@benchmark("playouts", "uniformly random games from the start, games/s on one core")
+def playouts(settings: Settings) -> Report:
+    scores = np.zeros(settings.size(100_000, 5_000), np.int64)
+    start = _masks(Position.start())
+    seconds, _ = median_seconds(
+        lambda: kernels.random_playouts(*start, np.uint64(PLAYOUT_SEED), scores), settings.repeats()
+    )
+    speed, mean, wins = len(scores) / seconds, float(scores.mean()), float((scores > 0).mean())
+    rows = [(f"{len(scores):,}", f"{seconds:.3f}", f"{speed:,.0f}", f"{mean:+.2f}", f"{wins:.1%}")]
+    return Report(
+        value=speed,
+        unit="games/s",
+        markdown=markdown_table(("random games", "seconds", "games/s", "black's mean score", "black wins"), rows),
+        values={"seconds": seconds, "mean_score_discs": mean, "black_wins": wins},
+        parameters={"games": len(scores), "seed": PLAYOUT_SEED, "repeats": settings.repeats()},
+    )
+
+
+# --- midgame ---------------------------------------------------------------------------------------------------------
+
+
+def leaf_kernels():
+    """Loops over positions; compiled here since only this benchmark needs them. Features are rows of ``FEATURE_BYTES``."""
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def begin_all(ev, features, movers, opponents):
+        for i in range(movers.size):
+            leaf_begin(ev, features + int64(i * FEATURE_BYTES), movers[i], opponents[i])
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def score_children(ev, features, child, movers, opponents):
+        """Flips, features and value of the position after each legal move, as a search's last ply does it."""
+        leaves, total = int64(0), int64(0)
+        for i in range(movers.size):
+            mover, opponent = movers[i], opponents[i]
+            empties = int64(64) - popcount(mover | opponent)
+            moves = legal_of(mover, opponent)
+            while moves != ZERO:
+                square = lowest_square(moves)
+                moves &= moves - ONE
+                turned = flips_of(mover, opponent, square)
+                next_opponent = mover ^ turned ^ (ONE << uint64(square))
+                leaf_child(ev, child, features + int64(i * FEATURE_BYTES), square, turned)
+                total += leaf_score(ev, child, opponent ^ turned, next_opponent, int64(empties - int64(1)))
+                leaves += int64(1)
+        return leaves, total
+
+    return begin_all, score_children
+
+
+def _after(positions: list[Position], plies: int) -> list[Position]:
+    """All positions a few plies on: thousands, so that the weights come from where they do in a search."""
+    for _ in range(plies):
+        positions = [position.play(move) for position in positions for move in position.legal_moves]
+    return positions
+
+
+def leaf_speed(evaluator: TableEvaluator, positions: list[Position], repeats: int) -> tuple[float, int]:
+    """Leaf evaluations a second on one core, and how many were timed."""
+    begin_all, score_children = leaf_kernels()
+    movers = np.array([position.mover for position in positions], np.uint64)
+    opponents = np.array([position.opponent for position in positions], np.uint64)
+    memory = np.zeros((len(positions) + 2) * FEATURE_BYTES, np.uint8)
+    features = memory.ctypes.data + -memory.ctypes.data % 64
+    child = features + len(positions) * FEATURE_BYTES
+    begin_all(evaluator.leaf, features, movers, opponents)
+    arguments = (evaluator.leaf, features, child, movers, opponents)
+    _, once = score_children(*arguments)
+    seconds, (leaves, total) = median_seconds(lambda: score_children(*arguments), repeats)
+    if total != once:
+        raise BenchmarkError("the same leaves gave two different sums")
+    return leaves / seconds, int(leaves)
+
+
+def _search_all(engine: Engine, positions: list[Position], depth: int, repeats: int) -> dict[str, float]:
+    """Nodes and seconds (median over repetitions) of searching each position on its own, and the ordering counts."""
+
+    def once() -> list:
+        results = []
+        for position in positions:
+            engine.clear()
+            results.append(engine.search(position, Limit(depth=depth)))
+        return results
+
+    runs = [once() for _ in range(repeats)]
+    sums = {
+        name: sum(getattr(result, name) for result in runs[-1])
+        for name in ("nodes", "cut_nodes", "cut_first", "cut_moves")
+    }
+    # Result.seconds, not the wall clock: clearing the table is no part of a search.
+    return sums | {"seconds": float(np.median([sum(result.seconds for result in run) for run in runs]))}
+
+
+def _widths(evaluator) -> dict[str, bool]:
+    """Without ProbCut, and with it where the evaluator was fitted for it."""
+    fitted = getattr(evaluator, "probcut", None) is not None
+    return {"full width": False} | ({"ProbCut": True} if fitted else {})
+
+
+@benchmark("midgame", "fixed-depth searches with table lookups at the leaves, Mn/s on one thread, and leaves/s")
+def midgame(settings: Settings) -> Report:
+    evaluator = settings.tables
+    positions, depth = shipped_positions(MIDGAME)[: settings.size(20, 4)], settings.size(10, 6)
+    repeats = settings.size(3, 1)
+    leaves_per_second, leaves = leaf_speed(evaluator, _after(positions, settings.size(3, 1)), settings.repeats())
+    found = {
+        name: _search_all(settings.engine(probcut=probcut), positions, depth, repeats)
+        for name, probcut in _widths(evaluator).items()
+    }
+    speeds = {name: item["nodes"] / item["seconds"] / 1e6 for name, item in found.items()}
+    lookups = len(evaluator.shapes.placements)
+    rows = [
+        (f"depth {depth}, {name}", f"{item['nodes']:,}", f"{item['seconds']:.2f}", f"{speeds[name]:.2f} Mn/s")
+        for name, item in found.items()
+    ]
+    rows.append(
+        ("leaf alone", f"{leaves:,}", f"{leaves / leaves_per_second:.3f}", f"{leaves_per_second / 1e6:.1f} M/s")
+    )
+    return Report(
+        value=speeds["full width"],
+        unit="Mn/s",
+        markdown=markdown_table((f"{len(positions)} positions, {lookups} lookups", "nodes", "seconds", "speed"), rows),
+        values={"searches": found, "mnodes_per_second": speeds, "leaves_per_second": leaves_per_second},
+        parameters={"depth": depth, "positions": len(positions), "lookups": lookups, "repeats": repeats}
+        | settings.describe_evaluator(),
+    )
+
+
+@benchmark("ordering", "how often the first move searched at a cut node is the one that cuts, depth 10")
+def ordering(settings: Settings) -> Report:
+    positions, depth = shipped_positions(MIDGAME)[: settings.size(20, 4)], settings.size(10, 6)
+    values, rows = {}, []
+    for name, probcut in _widths(settings.evaluator).items():
+        item = _search_all(settings.engine(probcut=probcut), positions, depth, 1)
+        first, moves = item["cut_first"] / item["cut_nodes"], item["cut_moves"] / item["cut_nodes"]
+        values[name] = {"first": first, "moves": moves, "cut_nodes": item["cut_nodes"]}
+        rows.append((f"depth {depth}, {name}", f"{first:.1%}", f"{moves:.3f}", f"{item['cut_nodes']:,}"))
+    rows.append(("KEYANO, depth 10", "89–93%", "1.10", ""))
+    header = (f"{len(positions)} positions", "first move cuts", "moves searched at a cut node", "cut nodes")
+    return Report(
+        value=values["full width"]["first"],
+        unit="share of cut nodes",
+        markdown=markdown_table(header, rows),
+        values=values,
+        parameters={"depth": depth, "positions": len(positions)} | settings.describe_evaluator(),
+    )
+
+
+# --- the first start -------------------------------------------------------------------------------------------------
+
+
+def _copy_program(settings: Settings, target: Path) -> None:
+    """The program as a fresh clone has it, with nothing compiled, and the evaluator that is measured."""
+    shutil.copytree(ROOT / "othello_nn", target / "othello_nn", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "play.py", target)
+    (target / "checkpoints").mkdir()
+    if isinstance(settings.evaluator, TableEvaluator):
+        settings.evaluator.save(target / "checkpoints" / f"{BEST}.safetensors")
+
+
+def _timed_start(folder: Path) -> tuple[float, str]:
+    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    command = [sys.executable, "play.py", "solve", *START_BOARD.split()]
+    started = time.perf_counter()
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    seconds = time.perf_counter() - started
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise BenchmarkError(f"play.py solve failed in a fresh copy of the program: {reason}")
+    return seconds, done.stdout.splitlines()[0]
+
+
+@benchmark("startup", "play.py solve in a fresh copy of the program: first start, and the same cached")
+def startup(settings: Settings) -> Report:
+    with tempfile.TemporaryDirectory() as name:
+        _copy_program(settings, Path(name))
+        first, answer = _timed_start(Path(name))
+        again = [_timed_start(Path(name)) for _ in range(settings.size(CACHED_STARTS, 1))]
+    cached = float(np.median([seconds for seconds, _ in again]))
+    wrong = [text for text in (answer, *(text for _, text in again)) if not text.startswith(START_ANSWER)]
+    return Report(
+        value=first,
+        unit="s",
+        markdown=markdown_table(
+            ("solve 14 empties", "seconds"), [("first ever start", f"{first:.1f}"), ("cached", f"{cached:.2f}")]
+        ),
+        values={"first_seconds": first, "cached_seconds": cached, "answer": answer},
+        parameters={"cached_starts": len(again)} | settings.describe_evaluator(),
+        failure=f"the answer was {wrong[0]!r}, not {START_ANSWER!r}" if wrong else None,
+    )
