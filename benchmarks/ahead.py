@@ -1,9 +1,10 @@
 """By how many plies a solution of the end is ahead of a midgame search that takes as long: IAGO's n + 5 and n + 7.
 
-For each position: the time until an iterative search has finished depth 1, 2, 3 …, and the time to solve it, exactly and for
-win, draw or loss. If the solution takes as long as depth n, it is (empties − n) plies ahead; 1 is the least that can be found, since a
-search of depth = empties is a solution. IAGO searched at full width; against a search with ProbCut, which reaches much deeper, the same
-solution is fewer plies ahead. The driver's ``EXACT_AHEAD`` and ``WLD_AHEAD`` come from here.
+For each position: the time until an iterative search has finished depth 1, 2, 3 …, and the time to solve it, exactly
+and for win, draw or loss. If the solution takes as long as depth n, it is (empties − n) plies ahead; 1 is the least
+that can be found, since a search of depth = empties is a solution. IAGO searched at full width; against a search with
+ProbCut, which reaches much deeper, the same solution is fewer plies ahead. The driver's ``EXACT_AHEAD`` and
+``WLD_AHEAD`` come from here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
+from itertools import pairwise
 
 from benchmarks.harness import Report, Settings, benchmark, markdown_table
 from benchmarks.midgames import played_positions
@@ -48,10 +50,10 @@ def _depth_seconds(engine: Engine, position: Position, enough: float) -> list[fl
 
 
 def equal_depth(times: list[float], seconds: float) -> float:
-    """The depth that takes ``seconds``, between two depths on a logarithmic scale; the last one if none takes as long."""
+    """The depth that takes ``seconds``, on a logarithmic scale between two depths; the last if none takes so long."""
     if seconds <= times[0]:
         return 1.0
-    for depth, (before, after) in enumerate(zip(times, times[1:], strict=False), start=1):
+    for depth, (before, after) in enumerate(pairwise(times), start=1):
         if seconds <= after:
             return depth + math.log(seconds / before) / math.log(after / before)
     return float(len(times))

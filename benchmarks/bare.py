@@ -1,7 +1,8 @@
 """Searches as the papers ran them, without what the driver adds by default.
 
-``Engine.search`` always deepens step by step, keeps its best root move in front and opens each depth with a narrow window. Two of the
-papers' experiments were made without some of that; ``BareEngine`` leaves it out and is used for nothing else.
+``Engine.search`` always deepens step by step, keeps its best root move in front and opens each depth with a narrow
+window. Two of the papers' experiments were made without some of that; ``BareEngine`` leaves it out and is used for
+nothing else.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ class BareEngine(Engine):
     def deepen(self, position: Position, depth: int, saved: int, order: RootOrder) -> int:
         """Nodes of the last iteration of a search that deepens ply by ply, each with the widest window.
 
-        ``saved`` is the number of top plies whose order is kept from one iteration to the next: 1 sorts the root moves by their last
-        values, 3 also begins the nodes of the next two plies with their last best move. With 0, ``order`` rules at the root too.
+        ``saved`` is the number of top plies whose order is kept from one iteration to the next: 1 sorts the root moves
+        by their last values, 3 also begins the nodes of the next two plies with their last best move. With 0, ``order``
+        rules at the root too.
         """
         self._workspaces[0][ws.SAVED_EMPTIES] = position.empties - saved + 1 if saved else NEVER_SAVED
         nodes = [0]

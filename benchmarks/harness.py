@@ -5,8 +5,8 @@ A benchmark is a function from ``Settings`` to ``Report``, registered under the 
     @benchmark("perft", "move sequences counted, one core")
     def perft(settings: Settings) -> Report: ...
 
-``run.py`` calls it, prints the report's markdown, appends one line to ``results.jsonl`` and, if asked to, puts the markdown between the
-markers of that name in ``docs/search.md``.
+``run.py`` calls it, prints the report's markdown, appends one line to ``results.jsonl`` and, if asked to, puts the
+markdown between the markers of that name in ``docs/search.md``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.evaluate import Mobility
@@ -59,7 +59,7 @@ class Settings:
     files: tuple[Path, ...] = ()
 
     def __post_init__(self):
-        given = {"threads": self.threads, "table_mb": self.table_mb}
+        given: dict[str, Any] = {"threads": self.threads, "table_mb": self.table_mb}
         try:
             Options(**{name: value for name, value in given.items() if value is not None})
         except ValueError as error:
@@ -139,7 +139,10 @@ def benchmark(name: str, summary: str, *, takes_files: bool = False):
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
-def warmed(engine: Engine) -> Engine:
+AnyEngine = TypeVar("AnyEngine", bound=Engine)
+
+
+def warmed(engine: AnyEngine) -> AnyEngine:
     """Compile the search outside any timer; clearing touches the table's pages once."""
     engine.search(Position.start(), Limit(depth=1))
     engine.clear()
@@ -232,7 +235,7 @@ def _this_machine() -> dict[str, Any]:
 
 def machine_facts() -> dict[str, Any]:
     """What a figure has to be read with: revision, processor, versions and date."""
-    return _this_machine() | {"date": datetime.now(timezone.utc).isoformat(timespec="seconds")}
+    return _this_machine() | {"date": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def record(name: str, report: Report, machine: dict[str, Any], path: Path = RESULTS) -> None:

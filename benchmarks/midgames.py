@@ -27,6 +27,13 @@ MIDGAME_EMPTIES = tuple(range(26, 46))  # twenty positions, as many as KEYANO wa
 STAGES_EMPTIES = (52, 48, 42, 36, 26, 20)
 
 
+def after_best(engine: Engine, position: Position, depth: int) -> Position:
+    """The position after the engine's choice; there must be a legal move."""
+    move = engine.search(position, Limit(depth=depth)).move
+    assert move is not None
+    return position.play(move)
+
+
 def played_position(engine: Engine, rng: random.Random, empties: int) -> Position:
     """A position with so many empties and at least two legal moves, from a game of its own."""
     while True:
@@ -37,7 +44,7 @@ def played_position(engine: Engine, rng: random.Random, empties: int) -> Positio
             elif 60 - position.empties < OPENING_PLIES:
                 position = position.play(rng.choice(position.legal_moves))
             else:
-                position = position.play(engine.search(position, Limit(depth=PLAY_DEPTH)).move)
+                position = after_best(engine, position, PLAY_DEPTH)
         if len(position.legal_moves) >= 2:
             return position
 
@@ -54,8 +61,11 @@ def played_positions(empties: Iterable[int], seed: int = SEED) -> list[Position]
 
 def main() -> int:
     for name, empties in (("midgame.obf", MIDGAME_EMPTIES), ("stages.obf", STAGES_EMPTIES)):
-        head = f"% {OPENING_PLIES} random plies, then depth {PLAY_DEPTH} by Mobility(), seed {SEED}: python benchmarks/midgames.py"
-        lines = [head, *(f"{position.to_text()};" for position in played_positions(empties))]
+        how = f"{OPENING_PLIES} random plies, then depth {PLAY_DEPTH} by Mobility(), seed {SEED}"
+        lines = [
+            f"% {how}: python benchmarks/midgames.py",
+            *(f"{position.to_text()};" for position in played_positions(empties)),
+        ]
         (POSITIONS / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0
 

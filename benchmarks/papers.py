@@ -1,20 +1,21 @@
-"""Three tables from the literature, measured again: KEYANO's Table 1, the tournament report's Figure 1, IAGO's Table 4-1.
+"""Measured again: KEYANO's Table 1, the tournament report's Figure 1, IAGO's Table 4-1.
 
-All three count nodes, so that they come out the same on any machine. ``docs/search.md`` shows them beside the originals.
+All three count nodes, so that they come out the same on any machine. ``docs/search.md`` shows them with the originals.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from benchmarks.bare import BareEngine, RootOrder
 from benchmarks.harness import Report, Settings, benchmark, markdown_table, shipped_positions, warmed
+from benchmarks.midgames import after_best
 from othello_nn.arena.openings import random_openings
 from othello_nn.engine import Engine, Limit, Options
+from othello_nn.engine.driver import Driver
 from othello_nn.engine.search import (
     EVALUATOR_ORDER,
     EVERYTHING,
@@ -38,7 +39,7 @@ KEYANO_NODES = {20: 974_614, 18: 978_746, 16: 1_001_342, 14: 1_058_428, 10: 1_27
 KEYANO_ALPHABETA = 1.07
 
 
-def _average_nodes(settings: Settings, positions: list[Position], depth: int, bits: int, search: str) -> float:
+def _average_nodes(settings: Settings, positions: list[Position], depth: int, bits: int, search: Driver) -> float:
     table_mb = 2**bits * ENTRY_BYTES / 2**20
     engine = settings.engine(table_mb=table_mb, probcut=False, search=search)
     assert engine.table.entries == 2**bits
@@ -81,7 +82,7 @@ FIGURE_DEPTH, FIGURE_OPPONENT_DEPTH = 6, 4
 FIGURE_SEED = 2004
 FIGURE_OPENING_PLIES = 4
 BIN = 8  # discs
-DRIVERS = {"alphabeta": "αβ", "negascout": "NegaScout", "mtdf": "MTD(f)"}
+DRIVERS: dict[Driver, str] = {"alphabeta": "αβ", "negascout": "NegaScout", "mtdf": "MTD(f)"}
 REPORT_TABLE = TABLE_CUTS | TABLE_MOVE
 # Nothing; the report's table with its best move first; all that our search has, iterative deepening included.
 VARIANTS = {"plain": 0, "table": REPORT_TABLE, "full": EVERYTHING}
@@ -102,7 +103,7 @@ def _greedy_games(count: int) -> list[list[Position]]:
             if ours:
                 positions.append(position)
             depth = FIGURE_DEPTH if ours else FIGURE_OPPONENT_DEPTH
-            position = position.play(engine.search(position, Limit(depth=depth)).move)
+            position = after_best(engine, position, depth)
         games.append(positions)
     return games
 
@@ -111,7 +112,7 @@ def _disc_counter():
     return weighted_squares("discs", [1.0] * 64)
 
 
-def _figure_nodes(evaluator, games: list[list[Position]], driver: str, variant: str) -> dict[int, list[int]]:
+def _figure_nodes(evaluator, games: list[list[Position]], driver: Driver, variant: str) -> dict[int, list[int]]:
     """Nodes of each search, by bin of discs. The table lasts for a game, as in the report."""
     switches = VARIANTS[variant] | NULL_WINDOWS
     engine = warmed(BareEngine(evaluator, Options(search=driver, table_mb=48, probcut=False, switches=switches)))
@@ -127,7 +128,7 @@ def _figure_nodes(evaluator, games: list[list[Position]], driver: str, variant: 
     return nodes
 
 
-def _figure_table(found: dict[tuple[str, str], dict[int, list[int]]], caption: str) -> str:
+def _figure_table(found: dict[tuple[str, Driver], dict[int, list[int]]], caption: str) -> str:
     bins = sorted({start for nodes in found.values() for start in nodes})
     rows = [
         (f"{start}–{start + BIN - 1}", *(f"{statistics.mean(nodes[start]):,.0f}" for nodes in found.values()))
@@ -204,7 +205,7 @@ def branching_factor(nodes: int, depth: int) -> float:
 
 
 def minimal_factor(position: Position, depth: int) -> float:
-    """The least that αβ can attain (Slagle and Dixon): leaves of the minimal tree, from the unpruned branching factor."""
+    """The least that αβ can attain (Slagle and Dixon): leaves of the minimal tree, given the unpruned branching."""
     leaves = kernels.perft(np.uint64(position.mover), np.uint64(position.opponent), np.int64(RAW_DEPTH))
     raw = leaves ** (1 / RAW_DEPTH)
     return (raw ** -(-depth // 2) + raw ** (depth // 2) - 1) ** (1 / depth)
@@ -214,43 +215,38 @@ def _factor_cell(factors: list[float]) -> str:
     return f"{statistics.mean(factors):.2f} ({statistics.stdev(factors):.2f})"
 
 
-def _order_engine(settings: Settings, switches: int, search: str = "alphabeta") -> BareEngine:
+def _order_engine(settings: Settings, switches: int, search: Driver = "alphabeta") -> BareEngine:
     options = Options(search=search, table_mb=settings.table_mb or 48, probcut=False, switches=switches)
-    engine = BareEngine(settings.evaluator, options)
-    warmed(engine)
-    return engine
+    return warmed(BareEngine(settings.evaluator, options))
 
 
 @benchmark("iago-table4-1", "IAGO's Table 4-1: branching factor by plies of the tree saved and ordering of the rest")
 def iago_table(settings: Settings) -> Report:
     positions, depth = shipped_positions("stages.obf"), settings.size(IAGO_DEPTH, 4)
 
-    def factors(engine: BareEngine, search: Callable[[Position], int]) -> list[float]:
+    def factors(engine: BareEngine, saved: int, order: RootOrder) -> list[float]:
         found = []
         for position in positions:
             engine.clear()
-            found.append(branching_factor(search(position), depth))
+            found.append(branching_factor(engine.deepen(position, depth, saved, order), depth))
         return found
 
     measured: dict[tuple[int, str], list[float]] = {}
     with progress("searching", len(SAVED) * len(IAGO_ORDERS)) as bar:
         for saved in SAVED:
             for name, (switches, order) in IAGO_ORDERS.items():
-                engine = _order_engine(settings, switches | TABLE_MOVE)
-                measured[saved, name] = factors(engine, lambda p, e=engine, s=saved, o=order: e.deepen(p, depth, s, o))
+                measured[saved, name] = factors(_order_engine(settings, switches | TABLE_MOVE), saved, order)
                 bar.update(len(measured))
     minimum = [minimal_factor(position, depth) for position in positions]
-    ordered = _order_engine(settings, OUR_ORDER)
-    ours = factors(ordered, lambda p: ordered.deepen(p, depth, depth, "last best"))
-    engine = _order_engine(settings, EVERYTHING, "negascout")
-    cutting = factors(engine, lambda p: engine.deepen(p, depth, depth, "last best"))
+    ours = factors(_order_engine(settings, OUR_ORDER), depth, "last best")
+    cutting = factors(_order_engine(settings, EVERYTHING, "negascout"), depth, "last best")
 
     rows = []
     for saved in SAVED:
         cells = (
             f"{_factor_cell(measured[saved, name])} · {IAGO_FACTORS[saved][i]}" for i, name in enumerate(IAGO_ORDERS)
         )
-        rows.append((f"{saved} plies saved", *cells))
+        rows.append((f"{saved} {'ply' if saved == 1 else 'plies'} saved", *cells))
     blank = [""] * (len(IAGO_ORDERS) - 1)
     rows.append(("minimal attainable", f"{_factor_cell(minimum)} · {IAGO_MINIMUM}", *blank))
     rows.append(("our ordering, αβ without table cuts", f"{_factor_cell(ours)}", *blank))
@@ -260,7 +256,7 @@ def iago_table(settings: Settings) -> Report:
     return Report(
         value=means["ours"],
         unit="branching factor",
-        markdown=markdown_table(("ours · IAGO's", *IAGO_ORDERS), rows),
+        markdown=markdown_table((f"depth {depth}: ours · IAGO's", *IAGO_ORDERS), rows),
         values={"means": means},
         parameters={"depth": depth, "positions": len(positions), "probcut": False} | settings.describe_evaluator(),
     )

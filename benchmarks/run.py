@@ -6,13 +6,14 @@
     python benchmarks/run.py keyano-table1 --write-docs
     python benchmarks/run.py all --quick                     everything in small: does it run?
 
-Each benchmark prints its table as markdown and appends one line to benchmarks/results.jsonl (`--no-record` does not). Exit code 1
-if a result is wrong, 2 for bad usage.
+Each benchmark prints its table as markdown and appends one line to benchmarks/results.jsonl (not with `--no-record`).
+Exit code 1 if a result is wrong, 2 for bad usage.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,13 +79,13 @@ def _measure(name: str, settings: Settings, keep: bool, document: bool) -> bool:
     words = [name, *(path.name for path in settings.files if BENCHMARKS[name].takes_files)]
     words += [] if settings.threads is None else ["--threads", str(settings.threads)]
     text = f"{report.markdown}\n\n{harness.provenance(' '.join(words), machine)}"
-    print(f"{text}\n", flush=True)
     if report.failure is not None:
         print(f"run.py: {name}: {report.failure}", file=sys.stderr)
     if keep:
         harness.record(name, report, machine)
     if document and report.failure is None and not harness.write_docs(name, text):
         print(f"note: docs/search.md has no place for {name}", file=sys.stderr)
+    print(f"{text}\n", flush=True)
     return report.failure is None
 
 
@@ -108,6 +109,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("run.py: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`); nothing is left to be told, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0 if all(results) else 1
 
 

@@ -101,7 +101,8 @@ def threads(settings: Settings) -> Report:
     if not entries:
         raise BenchmarkError(f"{ENDGAMES.name} holds no positions of 22–24 empties")
     one, several = settings.engine(threads=1), settings.engine(threads=count)
-    rows, different = [], 0
+    rows: list[tuple[str, ...]] = []
+    different = 0
     totals = {"one": 0.0, "several": 0.0}
     with progress("solving", len(entries)) as bar:
         for number, entry in enumerate(entries, start=1):
@@ -117,7 +118,9 @@ def threads(settings: Settings) -> Report:
             )
             ratio = alone.seconds / together.seconds
             times = (f"{alone.seconds:.3f}", f"{together.seconds:.3f}", f"{ratio:.2f}")
-            rows.append((str(number), entry.position.empties, score, *times, f"{together.nodes / alone.nodes:.2f}"))
+            rows.append(
+                (str(number), str(entry.position.empties), score, *times, f"{together.nodes / alone.nodes:.2f}")
+            )
             bar.update(number)
     ratio = totals["one"] / totals["several"]
     rows.append(("**total**", "", "", f"{totals['one']:.3f}", f"{totals['several']:.3f}", f"**{ratio:.2f}**", ""))

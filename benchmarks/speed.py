@@ -86,7 +86,7 @@ def playouts(settings: Settings) -> Report:
 
 
 def leaf_kernels():
-    """Loops over positions; compiled here since only this benchmark needs them. Features are rows of ``FEATURE_BYTES``."""
+    """Loops over positions, compiled where they are needed. Features are rows of ``FEATURE_BYTES``."""
 
     @numba.njit(nogil=True, error_model="numpy")
     def begin_all(ev, features, movers, opponents):

@@ -60,8 +60,10 @@ def positions(min_plies: int = 0, max_plies: int = 70) -> st.SearchStrategy[Posi
 
 
 def endings(seed: int, games: int, fewest: int, most: int) -> list[tuple[int, int]]:
-    """The (mover, opponent) of random games wherever `fewest` to `most` squares are empty: also before a pass, and at the
-    end of the game. Drawing tens of thousands of positions through `Position` would take minutes."""
+    """The (mover, opponent) of random games with `fewest` to `most` empties, also before a pass and at the end.
+
+    Drawing tens of thousands of positions through `Position` would take minutes.
+    """
     from othello_nn.game.kernels import flips, legal_moves
 
     rng = np.random.default_rng(seed)
@@ -85,8 +87,10 @@ def endings(seed: int, games: int, fewest: int, most: int) -> list[tuple[int, in
 
 
 def scattered(seed: int, boards: int, fewest: int, most: int) -> list[tuple[int, int]]:
-    """Boards filled at random but for `fewest` to `most` squares, from all the mover's to all the opponent's: no game
-    leads to most of them, and they are full of passes, early ends and wipe-outs."""
+    """Boards filled at random but for `fewest` to `most` squares, from all the mover's to all the opponent's.
+
+    No game leads to most of them, and they are full of passes, early ends and wipe-outs.
+    """
     rng = random.Random(seed)
     found = []
     for _ in range(boards):

@@ -198,7 +198,7 @@ def test_stable_discs_never_turn_in_a_random_continuation(position, seed):
 
 
 def playout_by_rules(mover: int, opponent: int, state: int) -> int:
-    """What `random_playout` says it does: xorshift64*, whose 32 high bits, as a fraction, choose among the legal moves."""
+    """What `random_playout` says it does: the 32 high bits of xorshift64*, as a fraction, choose among the moves."""
     sign = 1
     while True:
         legal = squares_in(rules.legal_mask(mover, opponent))

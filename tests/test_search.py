@@ -1,4 +1,4 @@
-"""The search: equal to plain minimax whatever is switched on, exact scores whatever helps, and the same ones on two threads."""
+"""The search: equal to plain minimax and to exact scores whatever is switched on, and on two threads."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ from functools import cache
 import numba
 import numpy as np
 import pytest
-from strategies import endings
+from strategies import endings, scattered
 
 from othello_nn.engine import Engine, Limit, Options, search
 from othello_nn.engine.endgame import end_node
@@ -108,8 +108,9 @@ def minimax(ev, scratch, mover, opponent, depth):
     return best
 
 
+@cache
 def minimax_value(name: str, position: Position, depth: int) -> float:
-    """In discs."""
+    """In discs. Kept, since every driver and switch is compared with the same values."""
     scratch = np.zeros(256, np.int64)
     value = minimax(leaf_of(name), scratch.ctypes.data, word(position.mover), word(position.opponent), depth)
     return value / SCORE_DISC
@@ -139,7 +140,7 @@ def test_alpha_beta_is_minimax(name, driver, table):
     options = off(0 if table else TABLE_CUTS | TABLE_MOVE | CHILD_CUTS, search=driver)
     for depth in (1, 2, 3, 4):
         check_against_minimax(name, options, sample(depth, 1, 8, 55), depth)
-    check_against_minimax(name, options, sample(5, 1, 8, 50)[::4], 6)
+    check_against_minimax(name, options, sample(5, 1, 8, 50)[::6], 6)
 
 
 @pytest.mark.parametrize("name", ["mobility", "squares"])
@@ -153,21 +154,20 @@ def test_each_switch_off_leaves_minimax(name, driver, switched_off):
 @pytest.mark.parametrize("switched_on", list(SWITCH_BITS))
 def test_each_switch_alone_leaves_minimax(switched_on):
     options = off(ALL_BITS & ~SWITCH_BITS[switched_on])
-    check_against_minimax("squares", options, sample(12, 1, 10, 50)[::5], 6)
+    check_against_minimax("squares", options, sample(12, 1, 10, 50)[::5], 5)
 
 
 def test_minimax_through_passes_and_wipe_outs():
     """Positions in front of a pass or an early end, where depth is easily miscounted."""
-    found = []
-    for position in sample(13, 300, 8, 50):
+    found = [Position.parse("e6f4e3f6g5d6e7"), Position.parse("e6f4e3f6g5d6e7f5")]  # the shortest win
+    for position in (Position(*pair) for pair in scattered(13, 400, 8, 30)):
         children = [position.play(move) for move in position.legal_moves]
         if any(child.must_pass or child.is_over for child in children):
             found.append(position)
-    assert len(found) > 60
-    assert any(p.play(m).mover == 0 for p in found for m in p.legal_moves)
+    assert len(found) > 30
     for name in ("mobility", "squares"):
         for depth in (2, 3, 4):
-            check_against_minimax(name, off(0), found[depth :: len(found) // 25], depth)
+            check_against_minimax(name, off(0), found, depth)
 
 
 @pytest.mark.parametrize("name", ["mobility", "squares"])
@@ -310,7 +310,7 @@ GAMES = (
     "d3c5e6f5f6e3d6f7g6c4c6e7d7g5f4c8h6c7d8e8f3h4g4c3b3h3g3d2b4b5c2a4e2c1d1a3a6a5a2h2b6e1b2a1b1g2h1h5f2a7f1h7h8g1g7g8f8b7a8b8",
     "e6f4d3c4c3d6f6c6f5g5f3e7f7g6e8g3b5f2c5f8g8c7b6e3h6b4h5e2a5a4a3d7d8g4b3b8d2b7h4h3h2a6c2d1c1a2g1f1e1b2a8c8a7h8g2h7g7h1a1b1",
 )
-SIGNATURE_NODES = 0
+SIGNATURE_NODES = 967_828
 
 
 def test_node_count_signature():
@@ -379,7 +379,7 @@ def test_finished_game_pass_and_single_move():
     engine.clear()
     after = engine.search(passing.play(PASS), Limit(depth=5))
     assert (result.score, result.pv[1:], result.depth) == (-after.score, after.pv, after.depth)
-    single = next(position for position in sample(41, 40, 20, 40) if len(position.legal_moves) == 1)
+    single = next(position for position in sample(41, 100, 10, 30) if len(position.legal_moves) == 1)
     result = engine.search(single, Limit(depth=5))
     assert (result.move,) == single.legal_moves
 

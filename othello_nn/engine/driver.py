@@ -19,11 +19,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from othello_nn.engine import search as kernels
-from othello_nn.engine import workspace as ws
+import othello_nn.engine.search as kernels
+import othello_nn.engine.workspace as ws
 from othello_nn.engine.evaluate import Mobility
 from othello_nn.engine.parallel import BusyTable
 from othello_nn.engine.probcut import MIDGAME_LEVEL, SELECTIVITY_LEVELS, ProbCut
+from othello_nn.engine.tables import shipped_evaluator
 from othello_nn.engine.ttable import SCORE_DISC, TranspositionTable, bucket_address, data_move, table_probe
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
@@ -33,7 +34,7 @@ MAX_DEPTH = 60
 ASPIRATION = 2 * SCORE_DISC
 PARALLEL_DEPTH = 9  # below this a helper thread costs more than it brings
 # A search of depth n takes about as long as an exact solution of n + EXACT_AHEAD empties (IAGO had 5), or win/draw/loss of
-# n + WLD_AHEAD (IAGO had 7): `benchmarks/ahead.py`.
+# n + WLD_AHEAD (IAGO had 7): `benchmarks/run.py ahead`.
 EXACT_AHEAD = 9
 WLD_AHEAD = 11
 # The solver's quick looks before the exact search, by empties.
@@ -420,10 +421,10 @@ COUNTERS = {"nodes": ws.NODES, "cut_nodes": ws.CUT_NODES, "cut_first": ws.CUT_FI
 
 
 def search(position: Position, evaluator=None, limit: Limit | None = None, options: Options | None = None) -> Result:
-    """The best move for the side to move; see ``Engine.search``."""
-    return Engine(evaluator, options).search(position, limit)
+    """The best move for the side to move; see ``Engine.search``. Without an evaluator, with the shipped one."""
+    return Engine(evaluator or shipped_evaluator(), options).search(position, limit)
 
 
 def solve(position: Position, evaluator=None, *, wld: bool = False, options: Options | None = None) -> Result:
-    """The exact value of a position; see ``Engine.solve``."""
-    return Engine(evaluator, options).solve(position, wld=wld)
+    """The exact value of a position; see ``Engine.solve``. Without an evaluator, with the shipped one."""
+    return Engine(evaluator or shipped_evaluator(), options).solve(position, wld=wld)

@@ -84,7 +84,7 @@ STABILITY_CUTS = 4096
 EVERYTHING = 8191 & ~SQUARE_ORDER & ~HISTORY_ORDER & ~RESPONSE_ORDER
 
 INFINITY = SCORE_MAX + 1
-END_EMPTIES = 11  # from here the evaluator no longer pays for itself: bench_end_empties in benchmarks/results.jsonl
+END_EMPTIES = 11  # from here on the evaluator no longer pays for itself
 TABLE_DEPTH = 2
 EVALUATOR_DEPTH = 3
 CHILD_CUT_DEPTH = 4
@@ -290,7 +290,9 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         if square == table_move:
             key = int64(1 << 30)
         else:
-            key = learnt_key(workspace, switches, empties, previous, square)
+            key = int64(0)
+            if depth < empties:
+                key = learnt_key(workspace, switches, empties, previous, square)
             if switches & SQUARE_ORDER:
                 key += square_key(square)
             if switches & MOBILITY_ORDER:
@@ -306,7 +308,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
                     )
                 else:
                     value = leaf_score(ev, below, next_mover, next_opponent, int64(empties - int64(1)))
-                key -= value >> int64(3)
+                key -= value >> int64(4)
         offset = count * int64(MOVE_BYTES)
         store_i64(frame, offset, (key << int64(8)) | square)
         store_u64(frame, offset + int64(8), turned)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from othello_nn.engine.evaluate import TABLE_CLASSES
 from othello_nn.engine.ttable import SCORE_DISC
 
 FORMAT = "othello_nn.tables/1"
+SHIPPED = Path(__file__).resolve().parent.parent.parent / "checkpoints" / "pattern.safetensors"
 
 
 def _symmetries(square: int) -> list[int]:
@@ -197,6 +198,12 @@ class TableEvaluator:
             return cls(meta["name"], shapes, arrays["weights"], stages, info, arrays.get("probcut"))
         except (KeyError, ValueError, TypeError) as error:
             raise ValueError(f"{path}: damaged table evaluator ({error})") from None
+
+
+@cache
+def shipped_evaluator() -> TableEvaluator | None:
+    """The evaluator that comes with the program; None where the package was taken without it."""
+    return TableEvaluator.load(SHIPPED) if SHIPPED.is_file() else None
 
 
 def weighted_squares(name: str, weights: Sequence[float], per_disc: float = 1.0) -> TableEvaluator:

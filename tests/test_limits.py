@@ -1,0 +1,200 @@
+"""Limits on a search, and ways to end one early. Times are the best of three: other work may share the machine."""
+
+import signal
+import threading
+import time
+
+import pytest
+from strategies import endings
+
+from othello_nn.engine import Engine, Limit, Options, Result
+from othello_nn.game import PASS, Position
+
+MIDGAME = Position.parse("e6f4d3c4c3d6f6c6f5g5f3e7f7g6e8g3")
+"""A real game after 16 plies: 44 empty squares."""
+STOP_SECONDS = 0.02
+# Between two looks at the limit the search may finish a depth-1 node or an ending of five squares.
+NODE_MARGIN = 500
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one thread", "two threads"])
+def engine(request) -> Engine:
+    return Engine(options=Options(threads=request.param, table_mb=4))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    """Nothing here may measure the compiler."""
+    Engine(options=Options(table_mb=1)).search(MIDGAME, Limit(depth=2))
+
+
+def hard_ending() -> Position:
+    """Minutes to solve: 28 empty squares."""
+    return next(Position(*pair) for pair in endings(1, 1, 28, 28) if Position(*pair).legal_mask)
+
+
+def best_of_three(measure) -> float:
+    return min(measure() for _ in range(3))
+
+
+def test_depth(engine):
+    for depth in (1, 2, 5, 10):
+        result = engine.search(MIDGAME, Limit(depth=depth))
+        assert (result.depth, result.exact) == (depth, False)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 50, 3_000, 200_000])
+def test_nodes(engine, nodes):
+    for position in (Position.start(), MIDGAME, hard_ending(), Position(*endings(2, 1, 16, 16)[0])):
+        engine.clear()
+        for result in (engine.search(position, Limit(nodes=nodes)), engine.solve(position, limit=Limit(nodes=nodes))):
+            assert 0 < result.nodes <= nodes + NODE_MARGIN * engine.options.threads
+            assert result.move in position.legal_moves
+            assert result.exact or result.nodes > nodes // engine.options.threads
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.2])
+def test_seconds(engine, seconds):
+    def overrun() -> float:
+        engine.clear()
+        begun = time.perf_counter()
+        result = engine.search(MIDGAME, Limit(seconds=seconds))
+        taken = time.perf_counter() - begun
+        assert taken >= seconds
+        assert result.depth >= 3
+        return taken - seconds
+
+    assert best_of_three(overrun) < STOP_SECONDS
+
+
+def test_seconds_while_solving(engine):
+    def overrun() -> float:
+        engine.clear()
+        begun = time.perf_counter()
+        result = engine.solve(hard_ending(), limit=Limit(seconds=0.1))
+        assert not result.exact
+        assert result.move in hard_ending().legal_moves
+        return time.perf_counter() - begun - 0.1
+
+    assert best_of_three(overrun) < STOP_SECONDS
+
+
+def test_no_limit_means_one_second():
+    begun = time.perf_counter()
+    Engine(options=Options(table_mb=4)).search(MIDGAME)
+    assert 1.0 <= time.perf_counter() - begun < 1.5
+
+
+def test_the_first_limit_counts(engine):
+    engine.clear()
+    assert engine.search(MIDGAME, Limit(depth=3, nodes=10**9, seconds=100)).depth == 3
+    assert engine.search(MIDGAME, Limit(depth=40, nodes=5_000, seconds=100)).nodes < 5_000 + 2 * NODE_MARGIN
+    begun = time.perf_counter()
+    engine.search(MIDGAME, Limit(depth=40, nodes=10**12, seconds=0.05))
+    assert time.perf_counter() - begun < 5
+
+
+def stop_after(engine: Engine, seconds: float, run) -> tuple[Result, float]:
+    """The result of `run` when the engine is told to stop, and how long it took to end."""
+    results: list[Result] = []
+    worker = threading.Thread(target=lambda: results.append(run()))
+    worker.start()
+    time.sleep(seconds)
+    begun = time.perf_counter()
+    engine.stop()
+    worker.join()
+    return results[0], time.perf_counter() - begun
+
+
+@pytest.mark.parametrize("what", ["search", "solve"])
+def test_stop_ends_a_search_at_once(engine, what):
+    position = MIDGAME if what == "search" else hard_ending()
+
+    def run() -> Result:
+        engine.clear()
+        return engine.search(position, Limit(depth=40)) if what == "search" else engine.solve(position)
+
+    def delay() -> float:
+        result, delay = stop_after(engine, 0.15, run)
+        assert result.move in position.legal_moves
+        assert (result.depth > 0, result.exact) == (True, False)
+        return delay
+
+    assert best_of_three(delay) < STOP_SECONDS
+
+
+def check_usable(engine: Engine) -> None:
+    """The engine is as good as new: it finds what a new one finds."""
+    mover, opponent = endings(3, 1, 13, 13)[0]
+    fresh = Engine(options=Options(table_mb=4))
+    assert engine.solve(Position(mover, opponent)).score == fresh.solve(Position(mover, opponent)).score
+    engine.clear()
+    found, expected = engine.search(MIDGAME, Limit(depth=8)), fresh.search(MIDGAME, Limit(depth=8))
+    assert (found.depth, found.score) == (expected.depth, expected.score)
+
+
+def test_an_engine_works_after_being_stopped(engine):
+    stop_after(engine, 0.05, lambda: engine.search(MIDGAME, Limit(depth=40)))
+    check_usable(engine)
+    engine.stop()  # with nothing to stop
+    check_usable(engine)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs POSIX signals")
+def test_an_engine_works_after_ctrl_c(engine):
+    """The interrupt reaches the caller, but only when no thread is left that writes into the engine's memory."""
+    main = threading.main_thread().ident
+    timer = threading.Timer(0.15, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    begun = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        engine.search(MIDGAME, Limit(seconds=30))
+    assert time.perf_counter() - begun < 5
+    check_usable(engine)
+
+
+def test_an_error_in_the_callback_reaches_the_caller(engine):
+    def fail(result: Result) -> None:
+        raise ZeroDivisionError(f"depth {result.depth}")
+
+    with pytest.raises(ZeroDivisionError, match="depth 1"):
+        engine.search(MIDGAME, Limit(depth=5), on_iteration=fail)
+    check_usable(engine)
+
+
+def test_limits_hold_for_a_pass(engine):
+    passing = Position.parse("e6f6d3e7e8d8g6f8")
+    assert passing.must_pass
+    result = engine.search(passing, Limit(nodes=1000))
+    assert result.move == PASS
+    assert result.nodes <= 1000 + 2 * NODE_MARGIN
+    begun = time.perf_counter()
+    engine.search(passing, Limit(seconds=0.05))
+    assert time.perf_counter() - begun < 1
+
+
+def test_a_finished_game_needs_no_time(engine):
+    over = Position.parse("e6f4e3f6g5d6e7f5c5")
+    for result in (engine.search(over), engine.solve(over), engine.search(over, Limit(nodes=1))):
+        assert (result.move, result.score, result.nodes, result.pv) == (None, -64, 0, ())
+
+
+@pytest.mark.parametrize("limit", [{"depth": 0}, {"nodes": -1}, {"seconds": 0.0}, {"seconds": float("nan")}])
+def test_impossible_limits(limit):
+    [name] = limit
+    with pytest.raises(ValueError, match=f"limit {name} must be positive, not"):
+        Limit(**limit)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"search": "minimax"}, "unknown search 'minimax'; choose from negascout, alphabeta, mtdf"),
+        ({"threads": 0}, "threads must be 1…64, not 0"),
+        ({"threads": 65}, "threads must be 1…64, not 65"),
+        ({"table_mb": 0}, "table_mb must be 0.01…1048576, not 0"),
+    ],
+)
+def test_impossible_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        Options(**options)

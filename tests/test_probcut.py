@@ -1,0 +1,214 @@
+"""Multi-ProbCut: the fit finds what was put in, the search uses it to save nodes, and exact scores stay exact."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from strategies import endings
+
+from othello_nn.engine import Engine, Limit, Options
+from othello_nn.engine.evaluate import Mobility
+from othello_nn.engine.probcut import (
+    MIN_DEPTH,
+    SELECTIVITY_LEVELS,
+    TERMS,
+    ProbCut,
+    fit,
+    main,
+    measure,
+    sample_positions,
+    shallow_depth,
+    terms,
+)
+from othello_nn.engine.search import EVERYTHING, PROBCUT_CUTS
+from othello_nn.engine.tables import TableEvaluator, weighted_squares
+from othello_nn.engine.ttable import SCORE_DISC
+from othello_nn.game import Position
+
+# log σ: four discs, more at a distance, less when the shallow search is deep.
+LOG_SIGMA = np.array([1.4, 0.05, -0.01, 0.2, -0.1, 0.3])
+
+
+def squares_evaluator(probcut=LOG_SIGMA) -> TableEvaluator:
+    """Corners good, the squares beside them bad."""
+    row = [20, -3, 11, 8, 8, 11, -3, 20, -3, -7, -4, 1, 1, -4, -7, -3]
+    weights = [*row, *([0] * 32), *row[8:], *row[:8]]
+    return replace(weighted_squares("squares", weights, per_disc=4.0), probcut=probcut)
+
+
+def test_shallow_depths():
+    for depth in range(MIN_DEPTH, 61):
+        shallow = shallow_depth(depth)
+        assert (depth - shallow) % 2 == 0
+        assert depth / 2 - 1 <= shallow <= depth / 2 + 1
+        assert shallow < depth
+
+
+def test_levels_trust_more_and_more():
+    deviations = SELECTIVITY_LEVELS[1:]
+    assert SELECTIVITY_LEVELS[0] is None
+    assert list(deviations) == sorted(deviations, reverse=True)
+    assert all(deviation > 0 for deviation in deviations)
+
+
+def test_rows_are_what_the_search_reads():
+    rows = ProbCut(LOG_SIGMA).rows()
+    assert (rows.shape, rows.dtype, rows.flags.c_contiguous) == ((65, 65, 2), np.int32, True)
+    for empties, depth in ((20, 8), (40, 3), (24, 24), (60, 60), (12, 5)):
+        shallow = shallow_depth(depth)
+        log_sigma = float(terms(empties, depth, shallow) @ LOG_SIGMA)
+        sigma = min(max(np.exp(log_sigma), 0.5), 24)
+        assert rows[empties, depth].tolist() == [shallow, round(sigma * SCORE_DISC)]
+    # Every row that a search can look at is filled.
+    reachable = [rows[empties, depth, 1] for empties in range(3, 61) for depth in range(MIN_DEPTH, empties + 1)]
+    assert min(reachable) > 0
+
+
+def test_wrong_number_of_coefficients():
+    with pytest.raises(ValueError, match=f"ProbCut needs {TERMS} coefficients"):
+        ProbCut(np.zeros(TERMS - 1))
+
+
+def test_fit_finds_the_deviations():
+    """Errors drawn with known deviations: the fit must give these back, also between the sampled depths."""
+    truth, rng = ProbCut(LOG_SIGMA), np.random.default_rng(1)
+    samples = []
+    for _ in range(8000):
+        empties, deep = int(rng.integers(12, 55)), int(rng.integers(MIN_DEPTH, 11))
+        shallow = deep - 2 * int(rng.integers(1, (deep + 1) // 2))
+        samples.append((empties, {shallow: 0.0, deep: float(rng.normal(0, truth.sigma(empties, deep, shallow)))}))
+    fitted = fit(samples)
+    for empties in (16, 30, 45):
+        for depth in (4, 6, 9, 10):
+            expected = truth.sigma(empties, depth, shallow_depth(depth))
+            assert fitted.sigma(empties, depth, shallow_depth(depth)) == pytest.approx(expected, rel=0.2)
+
+
+def test_samples_are_positions_to_search():
+    engine = Engine(squares_evaluator(), Options(table_mb=1, probcut=False))
+    first = list(sample_positions(engine, random.Random(2), 12))
+    assert len(first) == 12
+    assert all(position.legal_mask and 10 <= position.empties <= 54 for position in first)
+    assert len({position.empties for position in first}) > 6
+    assert first == list(sample_positions(engine, random.Random(2), 12))
+
+
+def test_measure_has_a_value_for_each_depth():
+    engine = Engine(squares_evaluator(), Options(table_mb=1, probcut=False))
+    position = Position(*endings(3, 1, 12, 12)[0])
+    values = measure(engine, position, depth=5, solve_empties=14)
+    assert sorted(values) == [1, 2, 3, 4, 5, position.empties]
+    assert values[position.empties] == engine.solve(position).score
+    engine.clear()
+    assert values[4] == engine.search(position, Limit(depth=4)).score
+    assert sorted(measure(engine, position, depth=5, solve_empties=10)) == [1, 2, 3, 4, 5]
+
+
+# --- in the search ---------------------------------------------------------------------------------------------------
+
+
+def total(evaluator, depth: int, **options) -> tuple[int, list[float]]:
+    """Nodes and scores of fixed-depth searches."""
+    nodes, scores = 0, []
+    for pair in endings(4, 2, 24, 40)[::4]:
+        result = Engine(evaluator, Options(table_mb=1, **options)).search(Position(*pair), Limit(depth=depth))
+        nodes, scores = nodes + result.nodes, [*scores, result.score]
+    return nodes, scores
+
+
+def test_on_when_fitted_and_only_then():
+    evaluator = squares_evaluator()
+    fitted, full = total(evaluator, 8), total(evaluator, 8, probcut=False)
+    assert fitted[0] < 0.9 * full[0]
+    assert full == total(replace(evaluator, probcut=None), 8)
+    assert full == total(evaluator, 8, switches=EVERYTHING & ~PROBCUT_CUTS)
+    # Nothing to go by: an evaluator without a fit searches the full width.
+    assert total(Mobility(), 6) == total(Mobility(), 6, probcut=False)
+
+
+def test_trust_follows_the_deviation():
+    """With a huge deviation nothing is cut; the smaller it is, the more."""
+    wide, usual, narrow = (
+        total(squares_evaluator(np.array([constant, 0, 0, 0, 0, 0])), 8)[0] for constant in (3.2, 1.4, -0.7)
+    )
+    assert wide > usual > narrow
+
+
+def test_values_stay_near():
+    evaluator = squares_evaluator()
+    selective, full = total(evaluator, 8)[1], total(evaluator, 8, probcut=False)[1]
+    assert np.mean(np.abs(np.subtract(selective, full))) < 3
+
+
+@pytest.mark.parametrize("driver", ["negascout", "mtdf"])
+def test_exact_scores_stay_exact(driver):
+    """Selective looks before the solution order its moves; their bounds must never be taken for exact ones.
+
+    The deviations are far too small, so that the selective values are often wrong.
+    """
+    careless = squares_evaluator(np.array([-0.7, 0, 0, 0, 0, 0]))
+    engine = Engine(careless, Options(table_mb=4, search=driver))
+    plain = Engine(Mobility(), Options(table_mb=4))
+    wrong = 0
+    for pair in endings(5, 4, 14, 18):
+        position, looks = Position(*pair), []
+        result = engine.solve(position, on_iteration=looks.append)
+        expected = plain.solve(position)
+        assert (result.score, result.exact, result.selectivity) == (expected.score, True, 0)
+        assert engine.solve(position, wld=True).score == np.sign(expected.score)
+        wrong += any(look.score != result.score for look in looks if look.selectivity)
+    assert wrong > 5
+
+
+def test_selective_results_are_not_called_exact():
+    looks = []
+    [pair] = endings(6, 1, 18, 18)
+    Engine(squares_evaluator(), Options(table_mb=4)).solve(Position(*pair), on_iteration=looks.append)
+    assert any(look.selectivity for look in looks)
+    assert [look.exact for look in looks] == [False] * (len(looks) - 1) + [True]
+    assert all(not look.exact for look in looks if look.selectivity)
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_fits_and_stores(tmp_path, capsys):
+    path = tmp_path / "squares.safetensors"
+    squares_evaluator(probcut=None).save(path)
+    arguments = [str(path), "--positions", "60", "--depth", "5", "--solve", "13", "--seed", "3"]
+    assert main(arguments) == 0
+    fitted = TableEvaluator.load(path)
+    assert fitted.probcut.shape == (TERMS,)
+    assert np.isfinite(fitted.probcut).all()
+    assert (fitted.weights == squares_evaluator().weights).all()
+    out, err = capsys.readouterr()
+    assert "σ in discs" in out
+    assert "50/60 positions" in err
+    assert main(arguments) == 0
+    assert (TableEvaluator.load(path).probcut == fitted.probcut).all()  # same seed, same fit
+    sigma = ProbCut(fitted.probcut).sigma(30, 5, shallow_depth(5))
+    assert 0.5 < sigma < 20
+
+
+@pytest.mark.parametrize("positions", ["1", "8"])
+def test_too_few_positions_to_fit(positions, tmp_path, capsys):
+    path = tmp_path / "squares.safetensors"
+    squares_evaluator(probcut=None).save(path)
+    before = path.read_bytes()
+    code = main([str(path), "--positions", positions, "--depth", "4", "--solve", "1"])
+    assert code in (1, 2)
+    assert "positions" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [None, b"no evaluator"])
+def test_the_command_refuses_other_files(content, tmp_path, capsys):
+    path = tmp_path / "other.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    assert main([str(path)]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert "other.safetensors" in message
+    assert message.count("\n") == 1
