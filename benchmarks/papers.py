@@ -16,7 +16,7 @@ from benchmarks.midgames import after_best
 from othello_nn.arena.openings import random_openings
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.driver import Driver
-from othello_nn.engine.search import (
+from othello_nn.engine.alphabeta import (
     EVALUATOR_ORDER,
     EVERYTHING,
     KILLER_MOVES,

@@ -106,10 +106,11 @@ def workspace() -> Workspace:
 
 
 def windows(rng: random.Random, score: int) -> list[tuple[int, int]]:
-    """The whole window, a null window near the score, and any window."""
-    near = score + rng.randint(-4, 3)
-    alpha = rng.randint(-65, 64)
-    return [(-64, 64), (near, near + 1), (alpha, rng.randint(alpha + 1, 65))]
+    """All of it, two null windows near the score and any window, in any order: each finds what the last one stored."""
+    near, far, alpha = score + rng.randint(-3, 2), score + rng.randint(-9, 8), rng.randint(-65, 64)
+    found = [(-64, 64), (near, near + 1), (far, far + 1), (alpha, rng.randint(alpha + 1, 65))]
+    rng.shuffle(found)
+    return found
 
 
 def check_bounds(found: int, score: int, alpha: int, beta: int) -> None:
@@ -122,15 +123,21 @@ def check_bounds(found: int, score: int, alpha: int, beta: int) -> None:
         assert score == found
 
 
-def test_last_square_on_every_line(workspace):
-    """All sixty-four squares, and enough boards that every pattern class of each of its lines occurs."""
+def test_last_square():
+    """Each square empty on boards of any colour; and where nobody can play, so that the square goes to the winner."""
     rng = random.Random(6)
     for square in range(64):
-        for share in (0.05, 0.5, 0.95):
-            for _ in range(30):
-                mover = sum(1 << other for other in range(64) if other != square and rng.random() < share)
-                opponent = FULL_MASK ^ mover ^ 1 << square
-                assert last1(word(mover), square) == rules.solve(mover, opponent)
+        near = sum({bit for ray in rules.RAYS[square] for bit in ray}) | 1 << square
+        boards = []
+        for share in (0.05, 0.5, 0.95) * 30:
+            boards.append(sum(1 << i for i in range(64) if rng.random() < share))
+        # All lines through the square in one colour, the rest so that the discs are nearly even.
+        for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6) * 4:
+            rest = sum(1 << i for i in range(64) if rng.random() < share) & ~near
+            boards += [near | rest, FULL_MASK ^ near ^ rest]
+        for board in boards:
+            mover = board & ~(1 << square)
+            assert last1(word(mover), square) == rules.solve(mover, FULL_MASK ^ mover ^ 1 << square)
 
 
 @pytest.mark.parametrize("empties", [0, 1, 2, 3, 4])

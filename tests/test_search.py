@@ -12,7 +12,7 @@ from strategies import endings, scattered
 from othello_nn.engine import Engine, Limit, Options, search
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.evaluate import Mobility, leaf_begin, leaf_score
-from othello_nn.engine.search import (
+from othello_nn.engine.alphabeta import (
     CHILD_CUTS,
     EVALUATOR_ORDER,
     EVERYTHING,

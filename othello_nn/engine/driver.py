@@ -4,7 +4,7 @@
     engine.search(Position.start(), Limit(seconds=1))
     engine.solve(position)
 
-An ``Engine`` keeps its transposition table between calls. The compiled search (``search.root``) runs in worker threads, free of
+An ``Engine`` keeps its transposition table between calls. The compiled search (``alphabeta.root``) runs in worker threads, free of
 the GIL; the calling thread watches the clock and raises the stop flag. ``search`` and ``solve`` at the end are the one-line forms.
 """
 
@@ -19,7 +19,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-import othello_nn.engine.search as kernels
+import othello_nn.engine.alphabeta as kernels
 import othello_nn.engine.workspace as ws
 from othello_nn.engine.evaluate import Mobility
 from othello_nn.engine.parallel import BusyTable

@@ -3,7 +3,7 @@
 ``end_node`` is the working horse of every exact solve. It sorts moves so that the opponent is left with the fewest replies
 (fastest first) and prefers quarters with an odd number of empties; cuts by stable discs and the transposition table; and hands
 over to ``end_small``, which only orders by parity, and ``last.py`` for the last four squares. Above ``EVALUATOR_EMPTIES``
-squares ``search.py`` orders moves better, with an evaluator.
+squares ``alphabeta.py`` orders moves better, with an evaluator.
 
 Scores are fail-soft: ≤ alpha an upper bound, ≥ beta a lower bound, in between exact.
 """

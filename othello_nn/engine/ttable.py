@@ -42,10 +42,12 @@ class TranspositionTable:
             raise ValueError(f"a transposition table needs at least 0.001 MB, not {megabytes}")
         self.entries = 1 << (entries.bit_length() - 1)
         size = (self.entries + WAYS) * ENTRY_BYTES
-        # Anonymous pages come zeroed and cost nothing until touched; huge pages save most TLB misses.
-        self._memory = mmap.mmap(-1, size)
+        # Anonymous pages come zeroed and cost nothing until touched. Huge pages save most TLB misses; only private ones may be.
         if hasattr(mmap, "MADV_HUGEPAGE"):
+            self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             self._memory.madvise(mmap.MADV_HUGEPAGE)
+        else:
+            self._memory = mmap.mmap(-1, size)
         self.words = np.frombuffer(self._memory, dtype=np.uint64)
         self.age = 1
 

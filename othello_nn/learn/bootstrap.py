@@ -25,7 +25,7 @@ from numba import float32, int64, uint64
 
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.evaluate import Mobility, leaf_begin, leaf_child, leaf_score
-from othello_nn.engine.search import EVERYTHING, INFINITY, PROBCUT_CUTS, node
+from othello_nn.engine.alphabeta import EVERYTHING, INFINITY, PROBCUT_CUTS, node
 from othello_nn.engine.tables import PATTERNS, Shapes, TableEvaluator
 from othello_nn.engine.ttable import NO_MOVE, SCORE_DISC, TranspositionTable
 from othello_nn.engine.workspace import FRAME_BYTES, FRAME_FEATURES, FRAMES, SWITCHES, Workspace

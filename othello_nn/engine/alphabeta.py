@@ -25,6 +25,7 @@ from othello_nn.engine.ttable import (
     data_move,
     data_selectivity,
     data_upper,
+    table_prefetch,
     table_probe,
     table_store,
 )
@@ -85,7 +86,6 @@ EVERYTHING = 8191 & ~SQUARE_ORDER & ~HISTORY_ORDER & ~RESPONSE_ORDER
 
 INFINITY = SCORE_MAX + 1
 END_EMPTIES = 11  # from here on the evaluator no longer pays for itself
-TABLE_DEPTH = 2
 EVALUATOR_DEPTH = 3
 CHILD_CUT_DEPTH = 4
 DEEPENING_DEPTH = 6
@@ -270,9 +270,10 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         data = table_probe(bucket, mover, opponent)
         if data != ZERO and switches & TABLE_MOVE:
             table_move = data_move(data)
-    # 8. Order the moves; a child that the table already knows to be good enough ends the node.
+    # 8. Order the moves.
     below = features - int64(FRAME_BYTES)
     odd = odd_regions(~(mover | opponent))
+    child_cuts = switches & CHILD_CUTS and depth >= int64(CHILD_CUT_DEPTH)
     count = int64(0)
     while moves != ZERO:
         square = lowest_square(moves)
@@ -282,11 +283,8 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ bit
         if next_mover == ZERO:
             return int64(SCORE_MAX)
-        if switches & CHILD_CUTS and depth >= int64(CHILD_CUT_DEPTH):
-            child = table_probe(bucket_address(table, mask, next_mover, next_opponent), next_mover, next_opponent)
-            if child != ZERO and data_depth(child) >= depth - 1 and data_selectivity(child) <= selectivity:
-                if -data_upper(child) >= beta:
-                    return -data_upper(child)
+        if child_cuts:
+            table_prefetch(table, mask, next_mover, next_opponent)
         if square == table_move:
             key = int64(1 << 30)
         else:
@@ -302,18 +300,24 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
                     key += int64(8)
             if switches & EVALUATOR_ORDER and depth >= int64(EVALUATOR_DEPTH):
                 leaf_child(ev, below, features, square, turned)
-                if depth >= int64(14):
-                    value = node(
-                        ev, workspace, next_mover, next_opponent, int64(-INFINITY), int64(INFINITY), int64(1), square
-                    )
-                else:
-                    value = leaf_score(ev, below, next_mover, next_opponent, int64(empties - int64(1)))
-                key -= value >> int64(4)
+                value = leaf_score(ev, below, next_mover, next_opponent, int64(empties - int64(1)))
+                # Near the end the fewest replies matter more than a guess at the score.
+                key -= value >> (int64(5) if depth == empties else int64(3))
         offset = count * int64(MOVE_BYTES)
         store_i64(frame, offset, (key << int64(8)) | square)
         store_u64(frame, offset + int64(8), turned)
         count += int64(1)
-    # 9. Search: the first move with the whole window, the others only to show that they are not better.
+    # 9. A child that the table already knows to be good enough ends the node. Its line has been on the way since step 8.
+    if child_cuts:
+        for i in range(count):
+            offset = int64(i) * int64(MOVE_BYTES)
+            square, turned = load_i64(frame, offset) & int64(255), load_u64(frame, offset + int64(8))
+            next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+            child = table_probe(bucket_address(table, mask, next_mover, next_opponent), next_mover, next_opponent)
+            if child != ZERO and data_depth(child) >= depth - 1 and data_selectivity(child) <= selectivity:
+                if -data_upper(child) >= beta:
+                    return -data_upper(child)
+    # 10. Search: the first move with the whole window, the others only to show that they are not better.
     best, best_move = int64(-INFINITY), int64(NO_MOVE)
     here = frame
     tried = int64(0)
@@ -360,7 +364,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             if best >= beta:
                 note_cut(workspace, switches, empties, depth, previous, square, tried)
                 break
-    # 10. Remember.
+    # 11. Remember.
     table_store(
         bucket, mover, opponent, alpha, beta, best, best_move, depth, selectivity, load_i64(workspace, int64(TABLE_AGE))
     )
