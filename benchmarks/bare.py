@@ -15,7 +15,7 @@ import numpy as np
 from othello_nn.engine import Engine, Limit, Result
 from othello_nn.engine import workspace as ws
 from othello_nn.engine.driver import _Step, _Work
-from othello_nn.engine.alphabeta import square_key
+from othello_nn.engine.ordering import square_key
 from othello_nn.engine.ttable import bucket_address, data_lower, data_upper, table_probe
 from othello_nn.game import PASS, Position
 

@@ -16,7 +16,9 @@ from benchmarks.midgames import after_best
 from othello_nn.arena.openings import random_openings
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.driver import Driver
-from othello_nn.engine.alphabeta import (
+from othello_nn.engine.tables import weighted_squares
+from othello_nn.engine.ttable import ENTRY_BYTES
+from othello_nn.engine.workspace import (
     EVALUATOR_ORDER,
     EVERYTHING,
     KILLER_MOVES,
@@ -27,8 +29,6 @@ from othello_nn.engine.alphabeta import (
     TABLE_CUTS,
     TABLE_MOVE,
 )
-from othello_nn.engine.tables import weighted_squares
-from othello_nn.engine.ttable import ENTRY_BYTES
 from othello_nn.faces.progress import progress
 from othello_nn.game import PASS, Position, kernels
 

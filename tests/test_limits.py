@@ -1,4 +1,7 @@
-"""Limits on a search, and ways to end one early. Times are the best of three: other work may share the machine."""
+"""Limits on a search, what it reports on its way, and ways to end it early.
+
+Times are the best of three: other work may share the machine.
+"""
 
 import signal
 import threading
@@ -144,12 +147,15 @@ def test_an_engine_works_after_being_stopped(engine):
 def test_an_engine_works_after_ctrl_c(engine):
     """The interrupt reaches the caller, but only when no thread is left that writes into the engine's memory."""
     main = threading.main_thread().ident
-    timer = threading.Timer(0.15, lambda: signal.pthread_kill(main, signal.SIGINT))
-    timer.start()
-    begun = time.perf_counter()
-    with pytest.raises(KeyboardInterrupt):
-        engine.search(MIDGAME, Limit(seconds=30))
-    assert time.perf_counter() - begun < 5
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        threading.Timer(0.15, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        begun = time.perf_counter()
+        with pytest.raises(KeyboardInterrupt):
+            engine.search(MIDGAME, Limit(seconds=30))
+        assert time.perf_counter() - begun < 5
+    finally:
+        signal.signal(signal.SIGINT, handler)
     check_usable(engine)
 
 
@@ -160,6 +166,40 @@ def test_an_error_in_the_callback_reaches_the_caller(engine):
     with pytest.raises(ZeroDivisionError, match="depth 1"):
         engine.search(MIDGAME, Limit(depth=5), on_iteration=fail)
     check_usable(engine)
+
+
+def test_iterations_are_reported_and_may_end_the_search(engine):
+    seen: list[Result] = []
+    engine.clear()
+    result = engine.search(Position.start(), Limit(depth=6), on_iteration=seen.append)
+    assert [step.depth for step in seen] == [1, 2, 3, 4, 5, 6]
+    assert (seen[-1].score, seen[-1].move, seen[-1].pv) == (result.score, result.move, result.pv)
+    assert [step.nodes for step in seen] == sorted({step.nodes for step in seen})
+    result = engine.search(Position.start(), Limit(depth=6), on_iteration=lambda step: step.depth < 3)
+    assert result.depth == 3
+
+
+def test_a_pass_and_a_single_move(engine):
+    engine.clear()
+    passing = Position.parse("e6f6d3e7e8d8g6f8")
+    assert passing.must_pass
+    result = engine.search(passing, Limit(depth=5))
+    assert (result.move, result.pv[0]) == (PASS, PASS)
+    engine.clear()
+    after = engine.search(passing.play(PASS), Limit(depth=5))
+    assert (result.score, result.pv[1:], result.depth) == (-after.score, after.pv, after.depth)
+    drawn = (Position(*pair) for pair in endings(41, 100, 10, 30))
+    single = next(position for position in drawn if len(position.legal_moves) == 1)
+    result = engine.search(single, Limit(depth=5))
+    assert (result.move,) == single.legal_moves
+
+
+def test_iterations_of_a_pass_are_reported(engine):
+    seen: list[Result] = []
+    passing = Position.parse("e6f6d3e7e8d8g6f8")
+    result = engine.search(passing, Limit(depth=3), on_iteration=seen.append)
+    assert [(step.move, step.depth) for step in seen] == [(PASS, 1), (PASS, 2), (PASS, 3)]
+    assert (seen[-1].score, seen[-1].pv) == (result.score, result.pv)
 
 
 def test_limits_hold_for_a_pass(engine):

@@ -21,9 +21,9 @@ from othello_nn.engine.probcut import (
     shallow_depth,
     terms,
 )
-from othello_nn.engine.alphabeta import EVERYTHING, PROBCUT_CUTS
 from othello_nn.engine.tables import TableEvaluator, weighted_squares
 from othello_nn.engine.ttable import SCORE_DISC
+from othello_nn.engine.workspace import EVERYTHING, PROBCUT_CUTS
 from othello_nn.game import Position
 
 # log σ: four discs, more at a distance, less when the shallow search is deep.

@@ -174,15 +174,13 @@ def pattern_evaluator() -> TableEvaluator:
     return symmetric_evaluator(PATTERNS, seed=5)
 
 
-def test_every_image_evaluates_alike_in_the_evaluators_that_ship():
-    folder = Path(__file__).parents[1] / "checkpoints"
-    shipped = sorted(folder.glob("*.safetensors"))
-    if not shipped:
-        pytest.skip("no evaluators in checkpoints/")
-    for path in shipped:
-        evaluator = TableEvaluator.load(path)
-        for mover, opponent in boards():
-            check_images(evaluator, Position(mover, opponent))
+def test_every_image_evaluates_alike_in_the_evaluator_that_ships():
+    path = Path(__file__).parents[1] / "checkpoints" / "pattern.safetensors"
+    if not path.exists():
+        pytest.skip("no checkpoints/pattern.safetensors")
+    evaluator = TableEvaluator.load(path)
+    for mover, opponent in boards():
+        check_images(evaluator, Position(mover, opponent))
 
 
 def test_seen_from_the_other_side_features_are_negated():

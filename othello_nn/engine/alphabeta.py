@@ -1,19 +1,21 @@
 """Alpha-beta with an evaluator at its leaves: one recursive routine for the midgame and for high empties.
 
-``node`` searches to a depth, or, when the depth reaches the end of the game, exactly, handing over to ``endgame.end_node``
-for the last ``END_EMPTIES`` squares. It is compiled once for each evaluator class. ``root`` is the same for
-the first ply, where the caller keeps the moves' order and values. Scores are units of ``SCORE_DISC`` a disc for the
-side to move, fail-soft.
+``node`` searches to a depth, or, when the depth reaches the end of the game, exactly, handing over to
+``endgame.end_node`` for the last ``END_EMPTIES`` squares. It is compiled once for each evaluator class. ``root`` is
+the same for the first ply, where the caller keeps the moves' order and values. Scores are units of ``SCORE_DISC`` a
+disc for the side to move, fail-soft.
 
-What a search needs besides the position is in its thread's ``workspace``; drivers, limits and threads are in ``driver.py``.
+What a search needs besides the position is in its thread's ``workspace``; drivers, limits and threads are in
+``driver.py``.
 """
 
 from __future__ import annotations
 
 from numba import int64, uint64
 
-from othello_nn.engine.endgame import end_node, stability_bound, take_best
+from othello_nn.engine.endgame import end_node, stability_bound
 from othello_nn.engine.evaluate import leaf_begin, leaf_child, leaf_score
+from othello_nn.engine.ordering import learnt_key, note_cut, square_key, take_best
 from othello_nn.engine.parallel import busy_slot, enter, is_busy, leave
 from othello_nn.engine.ttable import (
     NO_MOVE,
@@ -32,26 +34,30 @@ from othello_nn.engine.ttable import (
 from othello_nn.engine.workspace import (
     ABORTED,
     BUSY,
-    CUT_FIRST,
-    CUT_MOVES,
-    CUT_NODES,
+    CHILD_CUTS,
+    EVALUATOR_ORDER,
     FRAME_BYTES,
     FRAME_FEATURES,
     FRAMES,
-    HISTORY,
-    KILLERS,
+    INTERNAL_DEEPENING,
+    MOBILITY_ORDER,
     MOVE_BYTES,
     NODES,
+    NULL_WINDOWS,
     PROBCUT,
+    PROBCUT_CUTS,
     PROBCUT_T,
-    RESPONSES,
     ROOT_DONE,
     SAVED_EMPTIES,
     SELECTIVITY,
+    SQUARE_ORDER,
+    STABILITY_CUTS,
     SWITCHES,
     TABLE,
     TABLE_AGE,
+    TABLE_CUTS,
     TABLE_MASK,
+    TABLE_MOVE,
     must_stop,
 )
 from othello_nn.game.bits import (
@@ -67,22 +73,6 @@ from othello_nn.game.bits import (
 )
 from othello_nn.game.compiling import kernel
 from othello_nn.game.kernels import CORNERS, ONE, ZERO, final_score, odd_regions
-
-# Switches: each part can be turned off for measurement.
-TABLE_CUTS = 1  # bounds from the transposition table
-TABLE_MOVE = 2  # its best move first
-KILLER_MOVES = 4
-HISTORY_ORDER = 8
-RESPONSE_ORDER = 16  # IAGO's response killers
-MOBILITY_ORDER = 32
-EVALUATOR_ORDER = 64
-SQUARE_ORDER = 128  # a fixed order, corners first
-CHILD_CUTS = 256  # enhanced transposition cut-offs
-INTERNAL_DEEPENING = 512
-PROBCUT_CUTS = 1024
-NULL_WINDOWS = 2048  # NegaScout instead of plain alpha-beta
-STABILITY_CUTS = 4096
-EVERYTHING = 8191 & ~SQUARE_ORDER & ~HISTORY_ORDER & ~RESPONSE_ORDER
 
 INFINITY = SCORE_MAX + 1
 END_EMPTIES = 11  # from here on the evaluator no longer pays for itself
@@ -120,69 +110,6 @@ def frontier(ev, workspace, mover, opponent, moves, alpha, beta, empties):
                 break
     store_i64(workspace, int64(NODES), load_i64(workspace, int64(NODES)) + nodes)
     return best
-
-
-@kernel("void(int64, int64, int64, int64, int64, int64, int64)")
-def note_cut(workspace, switches, empties, depth, previous, square, tried):
-    """A beta cut-off by the ``tried``-th move: statistics, killers, history and responses."""
-    store_i64(workspace, int64(CUT_NODES), load_i64(workspace, int64(CUT_NODES)) + int64(1))
-    store_i64(workspace, int64(CUT_MOVES), load_i64(workspace, int64(CUT_MOVES)) + tried)
-    if tried == int64(1):
-        store_i64(workspace, int64(CUT_FIRST), load_i64(workspace, int64(CUT_FIRST)) + int64(1))
-    if switches & KILLER_MOVES:
-        killer = workspace + int64(KILLERS) + empties * int64(16)
-        first = load_i64(killer, int64(0))
-        if first != square:
-            store_i64(killer, int64(8), first)
-            store_i64(killer, int64(0), square)
-    if switches & HISTORY_ORDER:
-        cell = workspace + int64(HISTORY) + square * int64(8)
-        store_i64(cell, int64(0), load_i64(cell, int64(0)) + depth * depth)
-    if switches & RESPONSE_ORDER:
-        cell = workspace + int64(RESPONSES) + (previous * int64(64) + square) * int64(8)
-        store_i64(cell, int64(0), load_i64(cell, int64(0)) + depth * depth)
-
-
-@kernel("int64(int64)")
-def _log2(value):
-    bits = int64(0)
-    while value > int64(0):
-        value >>= int64(1)
-        bits += int64(1)
-    return bits
-
-
-@kernel("int64(int64, int64, int64, int64, int64)")
-def learnt_key(workspace, switches, empties, previous, square):
-    """Killers, history and responses as an ordering key, in units comparable with a sixteenth of a reply."""
-    key = int64(0)
-    if switches & KILLER_MOVES:
-        killer = workspace + int64(KILLERS) + empties * int64(16)
-        if square == load_i64(killer, int64(0)):
-            key += int64(24)
-        elif square == load_i64(killer, int64(8)):
-            key += int64(12)
-    if switches & HISTORY_ORDER:
-        key += _log2(load_i64(workspace + int64(HISTORY), square * int64(8))) * int64(4)
-    if switches & RESPONSE_ORDER:
-        key += _log2(load_i64(workspace + int64(RESPONSES), (previous * int64(64) + square) * int64(8))) * int64(4)
-    return key
-
-
-@kernel("int64(int64)")
-def square_key(square):
-    """A fixed value of a square: corners, then away from the corners, X-squares last."""
-    file, rank = square & int64(7), square >> int64(3)
-    file, rank = min(file, int64(7) - file), min(rank, int64(7) - rank)
-    if file + rank == int64(0):
-        return int64(200)
-    if file <= int64(1) and rank <= int64(1):
-        return int64(-100) - int64(50) * file * rank
-    if file == int64(0) or rank == int64(0):
-        return int64(40)
-    if file == int64(1) or rank == int64(1):
-        return int64(-40)
-    return int64(0)
 
 
 @kernel()
@@ -307,16 +234,16 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         store_i64(frame, offset, (key << int64(8)) | square)
         store_u64(frame, offset + int64(8), turned)
         count += int64(1)
-    # 9. A child that the table already knows to be good enough ends the node. Its line has been on the way since step 8.
+    # 9. A child that the table already knows to be good enough ends the node. It was prefetched in step 8.
     if child_cuts:
         for i in range(count):
             offset = int64(i) * int64(MOVE_BYTES)
             square, turned = load_i64(frame, offset) & int64(255), load_u64(frame, offset + int64(8))
             next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
             child = table_probe(bucket_address(table, mask, next_mover, next_opponent), next_mover, next_opponent)
-            if child != ZERO and data_depth(child) >= depth - 1 and data_selectivity(child) <= selectivity:
-                if -data_upper(child) >= beta:
-                    return -data_upper(child)
+            known = child != ZERO and data_depth(child) >= depth - 1 and data_selectivity(child) <= selectivity
+            if known and -data_upper(child) >= beta:
+                return -data_upper(child)
     # 10. Search: the first move with the whole window, the others only to show that they are not better.
     best, best_move = int64(-INFINITY), int64(NO_MOVE)
     here = frame
@@ -382,7 +309,7 @@ def root(ev, workspace, mover, opponent, moves, values, alpha, beta, depth):
     below = features - int64(FRAME_BYTES)
     switches = load_i64(workspace, int64(SWITCHES))
     leaf_begin(ev, features, mover, opponent)
-    best, best_move = int64(-INFINITY), int64(NO_MOVE)
+    best = int64(-INFINITY)
     store_i64(workspace, int64(ROOT_DONE), int64(0))
     for i in range(moves.size):
         square = moves[i]
@@ -405,7 +332,7 @@ def root(ev, workspace, mover, opponent, moves, values, alpha, beta, depth):
         values[i] = score
         store_i64(workspace, int64(ROOT_DONE), int64(i + 1))
         if score > best:
-            best, best_move = score, square
+            best = score
             if best >= beta:
                 break
     return best

@@ -4,8 +4,9 @@
     engine.search(Position.start(), Limit(seconds=1))
     engine.solve(position)
 
-An ``Engine`` keeps its transposition table between calls. The compiled search (``alphabeta.root``) runs in worker threads, free of
-the GIL; the calling thread watches the clock and raises the stop flag. ``search`` and ``solve`` at the end are the one-line forms.
+An ``Engine`` keeps its transposition table between calls. The compiled search (``alphabeta.root``) runs in worker
+threads, free of the GIL; the calling thread watches the clock and raises the stop flag. ``search`` and ``solve`` at
+the end are the one-line forms.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ Driver = Literal["negascout", "alphabeta", "mtdf"]
 MAX_DEPTH = 60
 ASPIRATION = 2 * SCORE_DISC
 PARALLEL_DEPTH = 9  # below this a helper thread costs more than it brings
-# A search of depth n takes about as long as an exact solution of n + EXACT_AHEAD empties (IAGO had 5), or win/draw/loss of
-# n + WLD_AHEAD (IAGO had 7): `benchmarks/run.py ahead`.
+# A search of depth n takes about as long as an exact solution of n + EXACT_AHEAD empties (IAGO had 5), or
+# win/draw/loss of n + WLD_AHEAD (IAGO had 7): `benchmarks/run.py ahead`.
 EXACT_AHEAD = 9
 WLD_AHEAD = 11
 # The solver's quick looks before the exact search, by empties.
@@ -66,7 +67,7 @@ class Options:
     threads: int = 1
     table_mb: float = 128
     probcut: bool = True
-    switches: int = kernels.EVERYTHING
+    switches: int = ws.EVERYTHING
 
     def __post_init__(self):
         if self.search not in get_args(Driver):
@@ -145,9 +146,9 @@ class Engine:
     def _switches(self) -> int:
         switches = self.options.switches
         if self.options.search == "alphabeta":
-            switches &= ~kernels.NULL_WINDOWS
+            switches &= ~ws.NULL_WINDOWS
         if self._probcut is None:
-            switches &= ~kernels.PROBCUT_CUTS
+            switches &= ~ws.PROBCUT_CUTS
         return switches
 
     def stop(self) -> None:
@@ -164,7 +165,8 @@ class Engine:
     def search(self, position: Position, limit: Limit | None = None, on_iteration=None) -> Result:
         """The best move within the limits. Near the end of the game the search becomes an exact solution.
 
-        ``on_iteration`` is called with the result of each iteration, in the search's thread; it may return False to end it.
+        ``on_iteration`` is called with the result of each iteration, in the search's thread; it may return False to
+        end it.
         """
         return self._run(position, self._search_steps, limit or Limit(seconds=1.0), on_iteration)
 
@@ -181,8 +183,9 @@ class Engine:
     def _search_steps(self, work: _Work) -> Iterator[_Step]:
         """One ply deeper each time, then the end of the game when it comes within reach.
 
-        With time as the only limit this is IAGO's rule: exact when the end is ``EXACT_AHEAD`` plies beyond the last depth; win, draw
-        or loss when it is ``WLD_AHEAD`` beyond and the time would not do for two more iterations and the exact search.
+        With time as the only limit this is IAGO's rule: exact when the end is ``EXACT_AHEAD`` plies beyond the last
+        depth; win, draw or loss when it is ``WLD_AHEAD`` beyond and the time would not do for two more iterations and
+        the exact search.
         """
         empties = work.position.empties
         last = min(work.limit.depth or MAX_DEPTH, MAX_DEPTH)
@@ -198,7 +201,7 @@ class Engine:
             yield from self._end_steps(empties)
 
     def _time_for_exact(self, work: _Work) -> bool:
-        """Whether two more iterations and the exact search after them fit, each costing what the last ones' growth says."""
+        """Whether two more iterations and the exact search after them fit, if their cost grows as it did."""
         if work.limit.seconds is None or len(work.seconds) < 2:
             return True
         before, now = work.seconds[-2:]

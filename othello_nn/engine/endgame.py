@@ -1,9 +1,9 @@
 """The end of the game without an evaluator: exact scores in discs, from a dozen empties down.
 
-``end_node`` is the working horse of every exact solve. It sorts moves so that the opponent is left with the fewest replies
-(fastest first) and prefers quarters with an odd number of empties; cuts by stable discs and the transposition table; and hands
-over to ``end_small``, which only orders by parity, and ``last.py`` for the last four squares. Above ``EVALUATOR_EMPTIES``
-squares ``alphabeta.py`` orders moves better, with an evaluator.
+``end_node`` is the working horse of every exact solve. It sorts moves so that the opponent is left with the fewest
+replies (fastest first) and prefers quarters with an odd number of empties; cuts by stable discs and the transposition
+table; and hands over to ``end_small``, which only orders by parity, and ``last.py`` for the last four squares. Above
+``EVALUATOR_EMPTIES`` squares ``alphabeta.py`` orders moves better, with an evaluator.
 
 Scores are fail-soft: ≤ alpha an upper bound, ≥ beta a lower bound, in between exact.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from othello_nn.engine.last import NO_SCORE, last4, last_squares
+from othello_nn.engine.ordering import take_best
 from othello_nn.engine.ttable import (
     NO_MOVE,
     SCORE_DISC,
@@ -97,24 +98,6 @@ def stability_bound(mover, opponent, alpha):
     if 64 - 2 * popcount(opponent) > alpha or opponent & CORNERS == ZERO:
         return int64(64)
     return 64 - 2 * popcount(stable_discs(opponent, mover))
-
-
-@kernel("int64(int64, int64)")
-def take_best(moves, count):
-    """Move the entry with the highest key of ``count`` entries to the front and return the key."""
-    best, best_key = int64(0), load_i64(moves, int64(0))
-    for i in range(1, count):
-        key = load_i64(moves, int64(i) * int64(MOVE_BYTES))
-        if key > best_key:
-            best, best_key = int64(i), key
-    if best != int64(0):
-        offset = best * int64(MOVE_BYTES)
-        flips = load_u64(moves, offset + int64(8))
-        store_i64(moves, offset, load_i64(moves, int64(0)))
-        store_u64(moves, offset + int64(8), load_u64(moves, int64(8)))
-        store_i64(moves, int64(0), best_key)
-        store_u64(moves, int64(8), flips)
-    return best_key
 
 
 @kernel("int64(uint64, uint64, int64, int64, int64, int64)")

@@ -6,12 +6,12 @@ An evaluator is a ``NamedTuple`` of scalars (addresses of its tables, weights), 
 * ``child(ev, features, parent, square, flips)`` writes those of the position after a move, from its mover's view;
 * ``score(ev, features, mover, opponent, empties)`` is the value for the mover, in units of ``SCORE_DISC`` a disc.
 
-The recursive search calls ``leaf_begin``, ``leaf_child`` and ``leaf_score``; Numba compiles one search for each evaluator
-class, inlines these, and keeps it on disk. An evaluator without features leaves the first two empty.
+The recursive search calls ``leaf_begin``, ``leaf_child`` and ``leaf_score``; Numba compiles one search for each
+evaluator class, inlines these, and keeps it on disk. An evaluator without features leaves the first two empty.
 
-``Tables…`` is the evaluator of every net that compiles to lookup tables. A feature is the base-3 number of a
-few squares, with digits −1 opponent, 0 empty, +1 mover: seen from the other side it is simply negated, so a move costs one
-vector addition for every disc it changes. ``tables.py`` builds them.
+``Tables…`` is the evaluator of every net that compiles to lookup tables. A feature is the base-3 number of a few
+squares, with digits −1 opponent, 0 empty, +1 mover: seen from the other side it is simply negated, so a move costs
+one vector addition for every disc it changes. ``tables.py`` builds them.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _intrinsics(lanes: int):
         return types.void(types.int64, types.int64, types.uint64, types.uint64), codegen
 
     def after_move(typingctx, features, parent, deltas, square, flips):
-        """−(parent + deltas[square] + 2 Σ deltas[flips]): a new disc counts once, a flipped one, from −1 to +1, twice."""
+        """−(parent + deltas[square] + 2 Σ deltas[flips]): a flipped disc goes from −1 to +1."""
 
         def codegen(context, builder, signature, args):
             target, source, table, square, flips = args
@@ -260,7 +260,7 @@ for _lanes, _class in TABLE_CLASSES.items():
 
 
 class Mobility(NamedTuple):
-    """Moves, potential moves, corners and stable discs, weighted by hand: knows the game a little, needs no training."""
+    """Moves, potential moves, corners and stable discs, weighted by hand: needs no training."""
 
     move: int = SCORE_DISC
     potential: int = SCORE_DISC // 3

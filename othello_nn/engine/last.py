@@ -1,9 +1,9 @@
 """The last four empty squares, where an exact solver spends most of its time: straight-line code, no memory touched.
 
-Scores are discs for the mover, fail-soft: a result ≤ alpha is an upper bound, one ≥ beta a lower bound, between them it is
-exact. The squares come in the order in which to try them: those in quarters with an odd number of empties first, since the
-player who moves last in a region keeps it. ``endgame.py`` calls ``last4``, or ``last_squares`` where a search
-begins with fewer.
+Scores are discs for the mover, fail-soft: a result ≤ alpha is an upper bound, one ≥ beta a lower bound, between them
+it is exact. The squares come in the order in which to try them: those in quarters with an odd number of empties
+first, since the player who moves last in a region keeps it. ``endgame.py`` calls ``last4``, or ``last_squares`` where
+a search begins with fewer.
 
 Each function returns its score only; nodes are counted by the caller through ``counter``, the address of an int64.
 """
@@ -58,7 +58,7 @@ def _diagonal_masks() -> list[int]:
 
 @intrinsic
 def last_flips(typingctx, mover, square):
-    """Discs turned by ``mover`` on the only empty square: four lines packed into bytes by multiplication and looked up."""
+    """Discs turned by ``mover`` on the only empty square: four lines, packed into bytes and looked up."""
 
     def codegen(context, builder, signature, args):
         board, at = args

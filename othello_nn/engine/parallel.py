@@ -1,9 +1,10 @@
 """Threads over one tree: who is where, so that nobody searches the same move at the same time.
 
-All threads search the root with the same window over a shared transposition table. Before a thread enters a child that is not the first
-of its node, it looks whether another thread is inside the same position; if so, it puts the move off until the others are
-done, and then usually finds the answer in the table. (This is ABDADA in the simplified form that keeps the marks in a table of
-their own.) Marks are hints: a lost or stale one costs time, never correctness.
+All threads search the root with the same window over a shared transposition table. Before a thread enters a child
+that is not the first of its node, it looks whether another thread is inside the same position; if so, it puts the
+move off until the others are done, and then usually finds the answer in the table. (This is ABDADA in the simplified
+form that keeps the marks in a table of their own.) Marks are hints: a lost or stale one costs time, never
+correctness.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     python -m othello_nn.engine.probcut checkpoints/pattern.safetensors
 
-For a search of depth d with e empty squares, the result of a search of depth s < d is right but for an error of deviation
-σ(e, d, s); where that result leaves the window by t·σ, the search trusts it. σ is a smooth function fitted to positions searched at
-every depth and, near the end, solved (a solution is a search with d = e), so that it also covers depths too expensive to sample. The
-levels of t trade trust for speed; level 0 cuts nothing. The command fits an evaluator and stores the result in its file.
+For a search of depth d with e empty squares, the result of a search of depth s < d is right but for an error of
+deviation σ(e, d, s); where that result leaves the window by t·σ, the search trusts it. σ is a smooth function fitted
+to positions searched at every depth and, near the end, solved (a solution is a search with d = e), so that it also
+covers depths too expensive to sample. The levels of t trade trust for speed; level 0 cuts nothing. The command fits
+an evaluator and stores the result in its file.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def shallow_depth(depth: int) -> int:
 
 
 def terms(empties, depth, shallow) -> np.ndarray:
-    """The terms of log σ, ``[…, TERMS]``: powers of the distance and of the shallow depth, the stage, and whether d is the end.
+    """The terms of log σ, ``[…, TERMS]``: powers of d − s and of s, the stage, and whether d is the end of the game.
 
     Powers stay sane far outside the sampled depths, where a polynomial in d does not.
     """

@@ -1,7 +1,7 @@
 """Lookup-table evaluators: shapes of squares, a table of weights for each, summed over the board's symmetries.
 
-``Shapes`` says which squares are looked up; ``TableEvaluator`` adds weights in stages of the game and holds the memory that
-the compiled leaf functions of ``evaluate.py`` read. Weights are 16-bit integers, ``SCORE_DISC`` a disc.
+``Shapes`` says which squares are looked up; ``TableEvaluator`` adds weights in stages of the game and holds the
+memory that the compiled leaf functions of ``evaluate.py`` read. Weights are 16-bit integers, ``SCORE_DISC`` a disc.
 Saved evaluators are safetensors files that describe themselves.
 """
 
@@ -152,7 +152,7 @@ class TableEvaluator:
 
     @cached_property
     def leaf(self):
-        """What the compiled search takes: addresses into memory of this object, which must outlive every use of them."""
+        """What the compiled search takes: addresses into memory of this object, which must outlive their use."""
         stages = self.weights.shape[0]
         padded = np.zeros((stages, self.shapes.cells + 1), np.int16)
         padded[:, :-1] = self.weights

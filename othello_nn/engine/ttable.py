@@ -6,8 +6,8 @@ this position. ``data`` packs, from the lowest bits,
 
     lower bound (16) · upper bound (16) · best square (8) · depth (8) · selectivity (8) · age (8)
 
-with bounds in score units (``SCORE_DISC`` a disc, for the side to move). ``depth`` is the height of the search that made
-the bounds; a search to the end has depth = empties. Selectivity 0 means that no ProbCut was used.
+with bounds in score units (``SCORE_DISC`` a disc, for the side to move). ``depth`` is the height of the search that
+made the bounds; a search to the end has depth = empties. Selectivity 0 means that no ProbCut was used.
 
 Entries live in buckets of ``WAYS`` neighbours; the shallowest entry of an older search is overwritten first.
 """
@@ -42,7 +42,8 @@ class TranspositionTable:
             raise ValueError(f"a transposition table needs at least 0.001 MB, not {megabytes}")
         self.entries = 1 << (entries.bit_length() - 1)
         size = (self.entries + WAYS) * ENTRY_BYTES
-        # Anonymous pages come zeroed and cost nothing until touched. Huge pages save most TLB misses; only private ones may be.
+        # Anonymous pages come zeroed and cost nothing until touched. Huge pages save most TLB misses; only private
+        # ones may be.
         if hasattr(mmap, "MADV_HUGEPAGE"):
             self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             self._memory.madvise(mmap.MADV_HUGEPAGE)

@@ -1,8 +1,8 @@
 """A search thread's private memory, laid out by hand, so that a recursive call passes one address.
 
-``HEADER`` fields are 64-bit words at fixed byte offsets; after them come the ordering tables, then one frame for each number
-of empty squares: a move list and the evaluator's features. A search never holds two live frames with the same number of
-empties, since every move fills a square and a pass uses no frame.
+``HEADER`` fields are 64-bit words at fixed byte offsets; after them come the ordering tables, then one frame for each
+number of empty squares: a move list and the evaluator's features. A search never holds two live frames with the same
+number of empties, since every move fills a square and a pass uses no frame.
 """
 
 from __future__ import annotations
@@ -36,11 +36,29 @@ KILLERS = 192  # [64 empties · 2] squares
 HISTORY = KILLERS + 64 * 16  # [64 squares] of the mover
 RESPONSES = HISTORY + 64 * 8  # [65 last moves · 64 squares]
 FRAMES = RESPONSES + 65 * 64 * 8
-# One frame: moves of (key, flips), twice the most there can be since each may be put off once; then up to 128 features of 16 bits.
+# One frame: moves of (key, flips), twice the most there can be since each may be put off once; then up to 128
+# features of 16 bits.
 MOVE_BYTES = 16
 FRAME_FEATURES = 72 * MOVE_BYTES
 FRAME_BYTES = FRAME_FEATURES + 256 + 128
 SIZE = FRAMES + 65 * FRAME_BYTES
+
+
+# Bits of SWITCHES: each part of the search can be turned off for measurement.
+TABLE_CUTS = 1  # bounds from the transposition table
+TABLE_MOVE = 2  # its best move first
+KILLER_MOVES = 4
+HISTORY_ORDER = 8
+RESPONSE_ORDER = 16  # IAGO's response killers
+MOBILITY_ORDER = 32
+EVALUATOR_ORDER = 64
+SQUARE_ORDER = 128  # a fixed order, corners first
+CHILD_CUTS = 256  # enhanced transposition cut-offs
+INTERNAL_DEEPENING = 512
+PROBCUT_CUTS = 1024
+NULL_WINDOWS = 2048  # NegaScout instead of plain alpha-beta
+STABILITY_CUTS = 4096
+EVERYTHING = 8191 & ~SQUARE_ORDER & ~HISTORY_ORDER & ~RESPONSE_ORDER
 
 
 class Workspace:

@@ -6,8 +6,8 @@ what the instructions cost. Three groups:
 * ``popcount``, ``lowest_square``: one machine instruction each;
 * ``flips_of``, ``legal_of``: the two rules of the game, four directions at a time in a ``<4 x i64>`` vector, which LLVM
   lowers to AVX2 or AVX-512, NEON or plain scalars, whatever the machine has;
-* ``load_*``, ``store_*``, ``prefetch``: memory behind an address. Recursive search functions pass one address instead of
-  a dozen array structs; arrays in their signatures would cost more than the node itself.
+* ``load_*``, ``store_*``, ``prefetch``: memory behind an address. Recursive search functions pass one address instead
+  of a dozen array structs; arrays in their signatures would cost more than the node itself.
 
 Read ``kernels.py`` next: it gives these their names in the game.
 """
@@ -28,7 +28,8 @@ I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64
 LANES = ir.VectorType(I64, 4)
 FULL = 0xFFFFFFFFFFFFFFFF
 INNER_COLUMNS = 0x7E7E7E7E7E7E7E7E
-# One lane per axis: rank, file and the two diagonals. A disc on the a- or h-file cannot be flipped along the last three.
+# One lane per axis: rank, file and the two diagonals. A disc on the a- or h-file cannot be flipped along the last
+# three.
 AXIS_SHIFTS = (8, 1, 7, 9)
 AXIS_MASKS = (FULL, INNER_COLUMNS, INNER_COLUMNS, INNER_COLUMNS)
 
@@ -59,7 +60,8 @@ def _or_lanes(builder, vector):
 def ray_masks(square: int) -> tuple[list[int], list[int]]:
     """The squares beyond ``square`` in each axis: towards higher squares, towards lower squares."""
     rank, file = divmod(square, 8)
-    higher, lower = [], []
+    higher: list[int] = []
+    lower: list[int] = []
     for d_rank, d_file in ((1, 0), (0, 1), (1, -1), (1, 1)):
         for sign, out in ((1, higher), (-1, lower)):
             mask, r, f = 0, rank + sign * d_rank, file + sign * d_file
@@ -117,7 +119,8 @@ def _emit_flips(builder, mover, opponent, square):
     anchor = builder.and_(builder.and_(carried, movers), higher)
     found = builder.sext(builder.icmp_unsigned("!=", anchor, _splat_constant(0)), LANES)
     up = builder.and_(builder.add(anchor, found), higher)
-    # Downwards: the highest square of the ray that is not the opponent's. `| 1` keeps the shift in range; the masks undo it.
+    # Downwards: the highest square of the ray that is not the opponent's. `| 1` keeps the shift in range; the masks
+    # undo it.
     others = builder.or_(builder.and_(lower, builder.not_(opponents)), _splat_constant(1))
     top = _highest_bits(builder, others)
     anchor = builder.and_(builder.and_(top, movers), lower)

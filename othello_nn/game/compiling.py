@@ -1,8 +1,9 @@
 """``@kernel``: Numba's ``njit`` with the project's options and a disk cache that notices every change.
 
-Numba keys its cache by the file that defines a function, so after an update a caller in an unchanged file would keep the old
-code of what it calls. Here every cached function is stamped with the state of all modules that hold kernels: change one of them and all
-are compiled again. Compiling takes seconds, so the first compilation of a process says so on stderr.
+Numba keys its cache by the file that defines a function, so after an update a caller in an unchanged file would keep
+the old code of what it calls. Here every cached function is stamped with the state of all modules that hold kernels:
+change one of them and all are compiled again. Compiling takes seconds, so the first compilation of a process says so
+on stderr.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class _KernelCache(caching.FunctionCache):
 def kernel(signature: str | None = None, **options):
     """Compile a function for the search: cached, free of the GIL, C's division, no bounds checks.
 
-    With a signature it is compiled (or loaded) at once and for these types only; explicit types are also what keeps cached
-    recursion sound. Without one, it is compiled for each evaluator type that calls it.
+    With a signature it is compiled (or loaded) at once and for these types only; explicit types are also what keeps
+    cached recursion sound. Without one, it is compiled for each evaluator type that calls it.
     """
 
     def decorate(function):

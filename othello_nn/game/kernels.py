@@ -123,7 +123,8 @@ def stable_discs(mover, opponent):
     """Discs of ``mover`` that can never be turned: a lower bound, cheap enough for a search node.
 
     A disc is safe along an axis if the whole line is full, if it stands at the board's end of that line, or if a safe
-    disc of its own colour stands next to it on the line; safe along all four axes, it is stable. Grown to a fixed point.
+    disc of its own colour stands next to it on the line; safe along all four axes, it is stable. Grown to a fixed
+    point.
     """
     discs = mover | opponent
     ranks = _full_ranks(discs) | ~(NOT_A_FILE & NOT_H_FILE)

@@ -1,12 +1,13 @@
-"""A table evaluator from nothing, from the endgame backwards: games, exact ends, regression. No torch, no data from outside.
+"""A table evaluator from nothing, from the endgame backwards: games, exact ends, regression.
 
     python -m othello_nn.learn.bootstrap checkpoints/pattern.safetensors
 
-Each round plays games with the evaluator of the round before, the first with ``Mobility``: eight random plies, then noise of
-random strength and length, then the best move at 1-ply until ``SOLVE_EMPTIES`` squares are left. From there on every position is
-solved. Then the stages learn one after the other, from the end of the game to its beginning: a late stage from exact scores, an
-earlier one from searches of ``SEARCH_DEPTH`` plies that end in the stage just learnt. Weights are fitted by stochastic gradient
-descent on the squared error in discs, each position as a random one of its eight images. About 15 minutes on two cores.
+No torch, no data from outside. Each round plays games with the evaluator of the round before, the first with
+``Mobility``: some random plies, then noise of random strength and length, then the best move at 1-ply until
+``SOLVE_EMPTIES`` squares are left. From there on every position is solved. Then the stages learn one after the other,
+from the end of the game to its beginning: a late stage from exact scores, an earlier one from searches of
+``SEARCH_DEPTH`` plies that end in the stage just learnt. Weights are fitted by stochastic gradient descent on the
+squared error in discs, each position as a random one of its eight images. About ten minutes on two cores.
 """
 
 from __future__ import annotations
@@ -23,12 +24,20 @@ from pathlib import Path
 import numpy as np
 from numba import float32, int64, uint64
 
+from othello_nn.engine.alphabeta import INFINITY, node
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.evaluate import Mobility, leaf_begin, leaf_child, leaf_score
-from othello_nn.engine.alphabeta import EVERYTHING, INFINITY, PROBCUT_CUTS, node
 from othello_nn.engine.tables import PATTERNS, Shapes, TableEvaluator
 from othello_nn.engine.ttable import NO_MOVE, SCORE_DISC, TranspositionTable
-from othello_nn.engine.workspace import FRAME_BYTES, FRAME_FEATURES, FRAMES, SWITCHES, Workspace
+from othello_nn.engine.workspace import (
+    EVERYTHING,
+    FRAME_BYTES,
+    FRAME_FEATURES,
+    FRAMES,
+    PROBCUT_CUTS,
+    SWITCHES,
+    Workspace,
+)
 from othello_nn.game.bits import flips_of, legal_of, load_i16, lowest_square, popcount
 from othello_nn.game.compiling import kernel
 from othello_nn.game.kernels import ONE, ZERO, next_random, nth_square, transform
@@ -154,13 +163,14 @@ def fit_epoch(ev, scratch, origins, used, weights, movers, opponents, labels, or
 
 @kernel()
 def search_values(ev, workspace, movers, opponents, depth, labels):
-    """Write the value in discs of a search of each position with more than ``SOLVE_EMPTIES`` empties; the others are solved."""
+    """Write the value in discs of a search of each position that is not solved already."""
     for i in range(movers.size):
         empties = int64(64) - popcount(movers[i] | opponents[i])
         if empties > int64(SOLVE_EMPTIES):
             features = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES) + int64(FRAME_FEATURES)
             leaf_begin(ev, features, movers[i], opponents[i])
-            value = node(ev, workspace, movers[i], opponents[i], int64(-INFINITY), int64(INFINITY), depth, int64(NO_MOVE))
+            window = int64(-INFINITY), int64(INFINITY)
+            value = node(ev, workspace, movers[i], opponents[i], window[0], window[1], depth, int64(NO_MOVE))
             labels[i] = float32(value) / float32(SCORE_DISC)
 
 
@@ -212,7 +222,9 @@ def relabel(evaluator: TableEvaluator, data: Data, cores: int) -> None:
     def work(part):
         workspace = Workspace(TranspositionTable(8), np.zeros(8, np.uint8))
         workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
-        search_values(evaluator.leaf, workspace.address, data.movers[part], data.opponents[part], SEARCH_DEPTH, data.labels[part])
+        search_values(
+            evaluator.leaf, workspace.address, data.movers[part], data.opponents[part], SEARCH_DEPTH, data.labels[part]
+        )
 
     size = len(data.labels)
     _parallel(work, [slice(i * size // cores, (i + 1) * size // cores) for i in range(cores)])
@@ -260,7 +272,8 @@ def learn_backwards(data: Data, shapes: Shapes, per_stage: int, seed: int, cores
         test = len(sample.labels) // 20
         fit(sample.pick(slice(test, None)), weights[stage], shapes, RATES, seed + stage, cores)
         error = fit(sample.pick(slice(test)), weights[stage].copy(), shapes, [0.0], seed, 1)
-        print(f"  {first + 1}–{last - 1} empties: {len(sample.labels):,} positions, error {error**0.5:.2f} discs", file=sys.stderr)
+        what = f"{first + 1}–{last - 1} empties: {len(sample.labels):,} positions"
+        print(f"  {what}, error {error**0.5:.2f} discs", file=sys.stderr)
     return weights
 
 
@@ -271,7 +284,9 @@ def quantised(name: str, shapes: Shapes, weights: np.ndarray, info: dict) -> Tab
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m othello_nn.learn.bootstrap", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m othello_nn.learn.bootstrap", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("out", type=Path, help="checkpoint to write, .safetensors")
     parser.add_argument("--games", type=int, nargs="+", default=[60_000, 400_000], help="games of each round")
     parser.add_argument("--per-stage", type=int, default=1_000_000, help="most positions for a stage")
@@ -288,8 +303,9 @@ def main(argv: list[str] | None = None) -> int:
         seconds = time.perf_counter() - started
         print(f"round {number}: {games:,} games, {len(data.labels):,} positions, {seconds:.0f} s", file=sys.stderr)
         weights = learn_backwards(data, shapes, args.per_stage, args.seed + number, args.cores)
-        recipe = {"command": "python -m othello_nn.learn.bootstrap", "games": args.games, "seed": args.seed, "round": number}
-        evaluator = quantised(args.out.stem, shapes, weights, recipe | {"per_stage": args.per_stage})
+        recipe = {"command": "python -m othello_nn.learn.bootstrap", "games": args.games, "round": number}
+        recipe |= {"seed": args.seed, "per_stage": args.per_stage}
+        evaluator = quantised(args.out.stem, shapes, weights, recipe)
         leaf = evaluator.leaf
         evaluator.save(args.out)
     print(f"{args.out}: now fit its ProbCut with  python -m othello_nn.engine.probcut {args.out}")
