@@ -16,7 +16,7 @@ SOLVE = """
 from othello_nn import Position
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.tables import weighted_squares
-board = "--XXXXX--OOOXX-O-OOOXXOX-OXOXOXXOXXXOXXX--XOXOXX-XXXOOO--OOOOO-- X"
+board = "-XOO-----XOOO---X-OXOOXXXXOOXXOXXOXXOXOXOOOOOOXX--XOOO-----O--O- X"
 print(Engine(options=Options(table_mb=4)).solve(Position.parse(board)).score)
 engine = Engine(weighted_squares("squares", [1.0] * 64), Options(table_mb=4))
 print(engine.search(Position.start(), Limit(depth=4)).depth)

@@ -23,7 +23,7 @@ from othello_nn.players.spec import did_you_mean
 INTERRUPTED = 130
 _OPTION = re.compile(r"--?[A-Za-z][A-Za-z-]*(=.*)?", re.DOTALL)
 LONGEST_OPTION = 20
-_BOARD = "--XXXXX--OOOXX-O-OOOXXOX-OXOXOXXOXXXOXXX--XOXOXX-XXXOOO--OOOOO-- X"
+_BOARD = "-XOO-----XOOO---X-OXOOXXXXOOXXOXXOXXOXOXOOOOOOXX--XOOO-----O--O- X"
 
 MAIN_EXAMPLES = f"""\
 examples:
