@@ -187,8 +187,8 @@ def test_end_node_on_scattered_boards(boards, fewest, most, workspace):
 
 @pytest.mark.slow
 def test_end_node_on_twelve_empties(workspace):
-    check_end_node(endings(30, 3000, 11, 12), workspace, seed=12)
-    check_end_node(scattered(31, 1000, 11, 12), workspace, seed=13)
+    check_end_node(endings(30, 1200, 11, 12), workspace, seed=12)
+    check_end_node(scattered(31, 400, 11, 12), workspace, seed=13)
 
 
 def test_end_node_counts_its_nodes(workspace):
@@ -277,7 +277,7 @@ def test_the_one_line_form(engine):
 
 @pytest.mark.slow
 def test_solve_twelve_empties(engine):
-    for mover, opponent in endings(70, 400, 12, 13):
+    for mover, opponent in endings(70, 250, 12, 12):
         check_solution(engine, mover, opponent)
 
 

@@ -334,7 +334,7 @@ def test_half_written_entries_are_never_found():
     movers, opponents = rng.integers(1, 2**63, (2, 97), dtype=np.uint64)
     hammer(table.address, movers, opponents, 1)
     with ThreadPoolExecutor(2) as pool:
-        futures = [pool.submit(hammer, table.address, movers, opponents, 5_000_000) for _ in range(2)]
+        futures = [pool.submit(hammer, table.address, movers, opponents, 15_000_000) for _ in range(2)]
         assert [future.result() for future in futures] == [0, 0]
 
 

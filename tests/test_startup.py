@@ -42,18 +42,22 @@ def run_fresh(code: str) -> tuple[str, str, float]:
 
 
 def test_a_second_process_starts_from_the_cache():
-    assert run_fresh(SOLVE)[0] == "18.0\n4\n"  # compiles, unless another test already has
+    run_fresh(SOLVE)  # compiles, unless another test already has
     out, err, first = run_fresh(SOLVE)
-    assert (out, err) == ("18.0\n4\n", "")
+    assert (out, err) == ("-4.0\n4\n", "")
     seconds = min(first, run_fresh(SOLVE)[2])  # another program may take the core for a moment
     assert seconds < 4
 
 
-def test_an_evaluator_called_on_its_own_is_cached_too():
+def test_an_evaluator_called_on_its_own_leaves_the_cache_as_it_was():
+    """Its functions are parts of a search; a cache that cannot find them again would grow with every start."""
+    folder = Path(othello_nn.__file__).parent
     run_fresh(LEAF)
+    before = sorted(folder.rglob("*.nbc"))
     out, err, _ = run_fresh(LEAF)
     assert out == f"{2 * 128}\n"
     assert err == ""
+    assert sorted(folder.rglob("*.nbc")) == before
 
 
 # --- the stamp -------------------------------------------------------------------------------------------------------
