@@ -36,8 +36,9 @@ ASPIRATION = 2 * SCORE_DISC
 PARALLEL_DEPTH = 9  # below this a helper thread costs more than it brings
 # A search of depth n takes about as long as an exact solution of n + EXACT_AHEAD empties (IAGO had 5), or
 # win/draw/loss of n + WLD_AHEAD (IAGO had 7): `benchmarks/run.py ahead`.
-EXACT_AHEAD = 9
-WLD_AHEAD = 11
+# By whether the search uses ProbCut, which reaches so deep that a proof is hardly further.
+EXACT_AHEAD = {False: 6, True: 1}
+WLD_AHEAD = {False: 10, True: 8}
 # The solver's quick looks before the exact search, by empties.
 PRESEARCH_EMPTIES = 13
 SELECTIVE_EMPTIES = {5: 18, 3: 22, 1: 25}
@@ -189,11 +190,12 @@ class Engine:
         """
         empties = work.position.empties
         last = min(work.limit.depth or MAX_DEPTH, MAX_DEPTH)
+        selective = self._probcut is not None
         for depth in range(1, min(last, empties - 1) + 1):
-            done = depth - 1
-            if work.limit.depth is None and empties <= done + EXACT_AHEAD:
+            done, by_rule = depth - 1, work.limit.depth is None
+            if by_rule and empties <= done + EXACT_AHEAD[selective]:
                 break
-            if work.limit.depth is None and empties <= done + WLD_AHEAD and not self._time_for_exact(work):
+            if by_rule and empties <= done + WLD_AHEAD[selective] and not self._time_for_exact(work):
                 yield from self._end_steps(empties, wld=True)
                 break
             yield _Step(depth, self._middle)
