@@ -104,14 +104,11 @@ def ahead(settings: Settings) -> Report:
         (f"{empties} empties", *(f"{lead.median(kind, empties):.1f}" for lead, kind in columns)) for empties in counts
     ]
     in_use = {"exact": EXACT_AHEAD, "wld": WLD_AHEAD}
-    selective = [name == "ProbCut" for name in leads for _ in KINDS]
+    used = (str(in_use[kind][name == "ProbCut"]) for name in leads for kind in KINDS)
     rows += [
         ("**median of all**", *(f"**{lead.median(kind):.1f}**" for lead, kind in columns)),
         ("suggested", *(str(lead.suggested[kind]) for lead, kind in columns)),
-        (
-            "in use (`EXACT_AHEAD`, `WLD_AHEAD`)",
-            *(str(in_use[kind][s]) for (_, kind), s in zip(columns, selective, strict=True)),
-        ),
+        ("in use (`EXACT_AHEAD`, `WLD_AHEAD`)", *used),
         ("IAGO", *(str(IAGO[kind]) if name == "full width" else "" for name in leads for kind in KINDS)),
     ]
     header = ("plies ahead", *(f"{KINDS[kind]}, {name} search" for name in leads for kind in KINDS))

@@ -176,7 +176,7 @@ def test_selective_results_are_not_called_exact():
 def test_the_command_fits_and_stores(tmp_path, capsys):
     path = tmp_path / "squares.safetensors"
     squares_evaluator(probcut=None).save(path)
-    arguments = [str(path), "--positions", "60", "--depth", "5", "--solve", "13", "--seed", "3"]
+    arguments = [str(path), "--positions", "150", "--depth", "5", "--solve", "13", "--seed", "3"]
     assert main(arguments) == 0
     fitted = TableEvaluator.load(path)
     assert fitted.probcut.shape == (TERMS,)
@@ -184,7 +184,7 @@ def test_the_command_fits_and_stores(tmp_path, capsys):
     assert (fitted.weights == squares_evaluator().weights).all()
     out, err = capsys.readouterr()
     assert "σ in discs" in out
-    assert "50/60 positions" in err
+    assert "150/150 positions" in err
     assert main(arguments) == 0
     assert (TableEvaluator.load(path).probcut == fitted.probcut).all()  # same seed, same fit
     sigma = ProbCut(fitted.probcut).sigma(30, 5, shallow_depth(5))

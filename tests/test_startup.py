@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_an_evaluator_called_on_its_own_leaves_the_cache_as_it_was():
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch) -> Path:
+def package(tmp_path, monkeypatch) -> Iterator[Path]:
     """A package of two modules, one of whose kernels calls the other's."""
     folder = tmp_path / "stamped"
     folder.mkdir()

@@ -129,6 +129,8 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
     frame = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES)
     features = frame + int64(FRAME_FEATURES)
     if depth <= int64(0):
+        if mover == ZERO:  # wiped out
+            return int64(-SCORE_MAX)
         return leaf_score(ev, features, mover, opponent, empties)
     # 3. No move: pass, or the game is over. A pass costs no depth.
     moves = legal_of(mover, opponent)
@@ -277,7 +279,6 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
                 ev, workspace, next_mover, next_opponent, int64(-low - int64(1)), int64(-low), next_depth, square
             )
             if low < score and score < beta and load_i64(workspace, int64(ABORTED)) == int64(0):
-                leaf_child(ev, below, features, square, turned)
                 score = -node(ev, workspace, next_mover, next_opponent, int64(-beta), int64(-score), next_depth, square)
         else:
             score = -node(ev, workspace, next_mover, next_opponent, int64(-beta), int64(-low), next_depth, square)
@@ -323,7 +324,6 @@ def root(ev, workspace, mover, opponent, moves, values, alpha, beta, depth):
                 ev, workspace, next_mover, next_opponent, int64(-low - int64(1)), int64(-low), next_depth, square
             )
             if low < score and score < beta and load_i64(workspace, int64(ABORTED)) == int64(0):
-                leaf_child(ev, below, features, square, turned)
                 score = -node(ev, workspace, next_mover, next_opponent, int64(-beta), int64(-score), next_depth, square)
         else:
             score = -node(ev, workspace, next_mover, next_opponent, int64(-beta), int64(-low), next_depth, square)

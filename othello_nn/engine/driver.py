@@ -173,7 +173,10 @@ class Engine:
 
     def solve(self, position: Position, *, wld: bool = False, limit: Limit | None = None, on_iteration=None) -> Result:
         """The exact score, or only win, draw or loss (±1, 0). A limit may end it early: then ``exact`` is false."""
-        return self._run(position, partial(self._solve_steps, wld=wld), limit or Limit(), on_iteration)
+        result = self._run(position, partial(self._solve_steps, wld=wld), limit or Limit(), on_iteration)
+        if wld and position.is_over:
+            result = replace(result, wld=True, score=float(np.sign(result.score)))
+        return result
 
     # --- what to search next -----------------------------------------------------------------------------------------
 
@@ -233,8 +236,12 @@ class Engine:
         if position.is_over:
             return Result(None, float(position.final_score()), True, 0, (), 0, 0.0)
         if position.must_pass:
-            inner = self._run(position.play(PASS), steps, limit, None)
-            return replace(inner, move=PASS, score=-inner.score, pv=(PASS, *inner.pv))
+
+            def passed(inner: Result) -> Result:
+                return replace(inner, move=PASS, score=-inner.score, pv=(PASS, *inner.pv))
+
+            report = None if on_iteration is None else lambda inner: on_iteration(passed(inner))
+            return passed(self._run(position.play(PASS), steps, limit, report))
         self._expired, self._stop[0] = False, 0
         self.table.new_search()
         for space in self._workspaces:

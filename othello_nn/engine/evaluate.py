@@ -198,15 +198,15 @@ def _table_kernels(lanes: int):
     """``begin``, ``child`` and ``score`` for evaluators with room for ``lanes`` features."""
     from_board, after_move, look_up = _intrinsics(lanes)
 
-    @kernel()
+    @kernel(cached=False)
     def begin(ev, features, mover, opponent):
         from_board(features, ev.deltas, mover, opponent)
 
-    @kernel()
+    @kernel(cached=False)
     def child(ev, features, parent, square, flips):
         after_move(features, parent, ev.deltas, square, flips)
 
-    @kernel()
+    @kernel(cached=False)
     def score(ev, features, mover, opponent, empties):
         stage = load_i32(ev.stages, empties * int64(4))
         total = look_up(features, ev.origins, ev.weights + stage * int64(2))

@@ -54,6 +54,8 @@ class ProbCut:
     def __post_init__(self):
         if self.log_sigma.shape != (TERMS,):
             raise ValueError(f"ProbCut needs {TERMS} coefficients, not {self.log_sigma.shape}")
+        if not np.isfinite(self.log_sigma).all():
+            raise ValueError("ProbCut's coefficients must be finite numbers")
 
     def sigma(self, empties, depth, shallow) -> np.ndarray:
         """Deviation in discs."""
@@ -120,6 +122,8 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
             rows.append(terms(empties, deep, shallow))
             targets.append(0.5 * np.log(np.mean(np.square(errors)) + 0.05))
             weights.append(np.sqrt(len(errors)))
+    if len(rows) < 2 * TERMS:
+        raise ValueError("too few positions, or too shallow, to fit ProbCut; take more positions")
     scale = np.array(weights)[:, None]
     coefficients, *_ = np.linalg.lstsq(np.array(rows) * scale, np.array(targets) * scale[:, 0], rcond=None)
     return ProbCut(coefficients)
@@ -147,7 +151,11 @@ def main(argv: list[str] | None = None) -> int:
         samples.append((position.empties, measure(engine, position, args.depth, args.solve)))
         if i % 50 == 0:
             print(f"{i}/{args.positions} positions", file=sys.stderr, flush=True)
-    fitted = fit(samples)
+    try:
+        fitted = fit(samples)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     replace(evaluator, probcut=fitted.log_sigma).save(args.checkpoint)
     for empties in (12, 16, 20, 24, 32, 40, 48):
         depths = [d for d in (4, 6, 8, 10, empties) if d <= empties]

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from othello_nn.engine.evaluate import TABLE_CLASSES
+from othello_nn.engine.probcut import ProbCut
 from othello_nn.engine.ttable import SCORE_DISC
 
 FORMAT = "othello_nn.tables/1"
+LONGEST = 10  # squares of a shape: its features must fit 16 bits
 SHIPPED = Path(__file__).resolve().parent.parent.parent / "checkpoints" / "pattern.safetensors"
 
 
@@ -75,6 +77,19 @@ class Shapes:
     sizes: tuple[int, ...]
     placements: tuple[Placement, ...]
 
+    def __post_init__(self):
+        # Compiled code does not look where it reads: what it is given must be right.
+        for size in self.sizes:
+            if type(size) is not int or not 1 <= size <= LONGEST:
+                raise ValueError(f"a shape's size must be 1…{LONGEST} squares, not {size!r}")
+        for table, squares in ((p.table, p.squares) for p in self.placements):
+            if type(table) is not int or not 0 <= table < len(self.sizes):
+                raise ValueError(f"there is no table {table!r} among {len(self.sizes)}")
+            if len(squares) != self.sizes[table]:
+                raise ValueError(f"table {table} is for {self.sizes[table]} squares, a placement has {len(squares)}")
+            if not all(type(s) is int and 0 <= s < 64 for s in squares) or len(set(squares)) != len(squares):
+                raise ValueError(f"a placement needs distinct squares 0…63, not {list(squares)!r}")
+
     @classmethod
     def symmetric(cls, tuples: Sequence[Sequence[int]]) -> Shapes:
         """Each tuple in all its symmetric placements, one shared table a tuple."""
@@ -126,6 +141,16 @@ class Shapes:
         return origins
 
 
+def mirrored_cells(squares: Sequence[int]) -> np.ndarray:
+    """``[images, 3^n]``: the cells of a shape's table that mean the same, through the shape's own symmetries."""
+    digits = np.stack([np.arange(3 ** len(squares)) // 3**d % 3 for d in range(len(squares))])
+    images = []
+    for image in zip(*map(_symmetries, squares), strict=True):
+        if set(image) == set(squares):
+            images.append(sum(digits[squares.index(square)] * 3**d for d, square in enumerate(image)))
+    return np.stack(images)
+
+
 @dataclass(frozen=True, eq=False)
 class TableEvaluator:
     """Weights for ``shapes`` in stages. ``stage_of_empties[e]`` is the row of ``weights`` used with e empty squares."""
@@ -149,6 +174,8 @@ class TableEvaluator:
             or (self.stage_of_empties >= stages).any()
         ):
             raise ValueError("stage_of_empties must give a stage for each of 0…64 empties")
+        if self.probcut is not None:
+            ProbCut(self.probcut)
 
     @cached_property
     def leaf(self):
@@ -191,6 +218,8 @@ class TableEvaluator:
         except SafetensorError as error:
             raise ValueError(f"{path}: not a readable safetensors file ({error})") from None
         try:
+            if meta["unit"] != str(SCORE_DISC):
+                raise ValueError(f"its unit is 1/{meta['unit']} of a disc, not 1/{SCORE_DISC}")
             placements = tuple(Placement(table, tuple(squares)) for table, *squares in json.loads(meta["placements"]))
             shapes = Shapes(tuple(json.loads(meta["sizes"])), placements)
             stages = arrays["stage_of_empties"].astype(np.int64)

@@ -11,13 +11,13 @@ import numpy as np
 from numba import int64
 
 from othello_nn.engine.ttable import TranspositionTable
-from othello_nn.game.bits import load_i64, load_u8, store_i64
+from othello_nn.game.bits import load_i64, store_i64
 from othello_nn.game.compiling import kernel
 
 # Header words (byte offsets).
 NODES = 0  # positions visited
 NODE_LIMIT = 8  # stop when NODES reaches it
-STOP = 16  # address of a byte shared by all threads of a search; not 0 means stop
+STOP = 16  # address of a word shared by all threads of a search; not 0 means stop
 ABORTED = 24  # 1 once this thread has seen a reason to stop; results above it are void
 TABLE = 32  # transposition table's address
 TABLE_MASK = 40
@@ -91,7 +91,7 @@ def must_stop(workspace):
     """Count a node and look whether the search is to end: asked to, or out of nodes."""
     nodes = load_i64(workspace, int64(NODES)) + int64(1)
     store_i64(workspace, int64(NODES), nodes)
-    if load_u8(load_i64(workspace, int64(STOP)), int64(0)) != int64(0) or nodes > load_i64(
+    if load_i64(load_i64(workspace, int64(STOP)), int64(0)) != int64(0) or nodes > load_i64(
         workspace, int64(NODE_LIMIT)
     ):
         store_i64(workspace, int64(ABORTED), int64(1))

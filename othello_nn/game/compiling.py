@@ -12,6 +12,7 @@ import functools
 import hashlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import numba
 from numba.core import caching, typeinfer
@@ -61,16 +62,18 @@ class _KernelCache(caching.FunctionCache):
         return found
 
 
-def kernel(signature: str | None = None, **options):
+def kernel(signature: str | None = None, *, cached: bool = True):
     """Compile a function for the search: cached, free of the GIL, C's division, no bounds checks.
 
     With a signature it is compiled (or loaded) at once and for these types only; explicit types are also what keeps
-    cached recursion sound. Without one, it is compiled for each evaluator type that calls it.
+    cached recursion sound. Without one, it is compiled for each evaluator type that calls it. ``cached=False`` is for a
+    function made inside another, which a cache could not find again; its callers keep a copy of it in theirs.
     """
 
     def decorate(function):
-        dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
-        dispatcher._cache = _KernelCache(function)
+        dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+        if cached:
+            dispatcher._cache = _KernelCache(function)
         if signature is not None:
             with typeinfer.register_dispatcher(dispatcher):  # a function may call itself before it has a name
                 dispatcher.compile(signature)

@@ -27,7 +27,7 @@ from numba import float32, int64, uint64
 from othello_nn.engine.alphabeta import INFINITY, node
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.evaluate import Mobility, leaf_begin, leaf_child, leaf_score
-from othello_nn.engine.tables import PATTERNS, Shapes, TableEvaluator
+from othello_nn.engine.tables import PATTERNS, Shapes, TableEvaluator, mirrored_cells
 from othello_nn.engine.ttable import NO_MOVE, SCORE_DISC, TranspositionTable
 from othello_nn.engine.workspace import (
     EVERYTHING,
@@ -277,6 +277,17 @@ def learn_backwards(data: Data, shapes: Shapes, per_stage: int, seed: int, cores
     return weights
 
 
+def symmetric(weights: np.ndarray, shapes: Shapes) -> np.ndarray:
+    """The mean over cells that mirror images of a position read, so that all eight evaluate alike."""
+    weights = weights.copy()
+    tables = {placement.table: placement.squares for placement in reversed(shapes.placements)}
+    for table, squares in tables.items():
+        start = shapes.table_starts[table]
+        cells = start + mirrored_cells(squares)  # [images, 3^n]
+        weights[:, cells[0]] = weights[:, cells].mean(axis=1)
+    return weights
+
+
 def quantised(name: str, shapes: Shapes, weights: np.ndarray, info: dict) -> TableEvaluator:
     limit = np.iinfo(np.int16).max
     scaled = np.clip(np.rint(weights * SCORE_DISC), -limit, limit).astype(np.int16)
@@ -302,7 +313,7 @@ def main(argv: list[str] | None = None) -> int:
         data = generate(leaf, games, args.seed + number, args.cores)
         seconds = time.perf_counter() - started
         print(f"round {number}: {games:,} games, {len(data.labels):,} positions, {seconds:.0f} s", file=sys.stderr)
-        weights = learn_backwards(data, shapes, args.per_stage, args.seed + number, args.cores)
+        weights = symmetric(learn_backwards(data, shapes, args.per_stage, args.seed + number, args.cores), shapes)
         recipe = {"command": "python -m othello_nn.learn.bootstrap", "games": args.games, "round": number}
         recipe |= {"seed": args.seed, "per_stage": args.per_stage}
         evaluator = quantised(args.out.stem, shapes, weights, recipe)
