@@ -42,6 +42,7 @@ WLD_AHEAD = {False: 10, True: 8}
 # The solver's quick looks before the exact search, by empties.
 PRESEARCH_EMPTIES = 13
 SELECTIVE_EMPTIES = {5: 18, 3: 22, 1: 25}
+ASKED, FINISHED = 0, 1  # bytes of the stop word: the caller or the clock wants it; another thread is done
 LINE_NODES = 2_000_000  # for a move of the principal variation that the table has forgotten
 
 
@@ -133,7 +134,7 @@ class Engine:
         self.table = TranspositionTable(self.options.table_mb)
         fitted = getattr(evaluator, "probcut", None)
         self._probcut = ProbCut(fitted).rows() if fitted is not None and self.options.probcut else None
-        self._stop = np.zeros(64, np.uint8)
+        self._stop = np.zeros(8, np.uint8)  # one word: the search stops while any of its bytes is set
         self._expired = False
         self._busy = BusyTable()
         threads = self.options.threads
@@ -155,7 +156,7 @@ class Engine:
     def stop(self) -> None:
         """End the running search at once; it returns what it has. May be called from any thread."""
         self._expired = True
-        self._stop[0] = 1
+        self._stop[ASKED] = 1
 
     def clear(self) -> None:
         """Forget everything learnt from earlier searches."""
@@ -238,19 +239,18 @@ class Engine:
         if position.must_pass:
 
             def passed(inner: Result) -> Result:
-                return replace(inner, move=PASS, score=-inner.score, pv=(PASS, *inner.pv))
+                return replace(inner, move=PASS, score=0.0 - inner.score, pv=(PASS, *inner.pv))
 
             report = None if on_iteration is None else lambda inner: on_iteration(passed(inner))
             return passed(self._run(position.play(PASS), steps, limit, report))
-        self._expired, self._stop[0] = False, 0
+        self._expired = False
+        self._stop[:] = 0
         self.table.new_search()
         for space in self._workspaces:
             for counter in COUNTERS.values():
                 space[counter] = 0
             space[ws.TABLE_AGE] = self.table.age
-            space[ws.NODE_LIMIT] = (
-                np.iinfo(np.int64).max if limit.nodes is None else limit.nodes // len(self._workspaces)
-            )
+            space[ws.NODE_LIMIT] = np.iinfo(np.int64).max
         work = _Work(position, limit, started, on_iteration, np.array(position.legal_moves, np.int64))
         future = self._pool.submit(self._iterate, work, steps)
         try:
@@ -262,7 +262,7 @@ class Engine:
                 wait([future])
         future.result()
         result = self._result(work)
-        if result.exact and not result.wld:
+        if result.exact and not result.wld and not self._expired:
             result = replace(
                 result, pv=self._exact_line(position, int(work.moves[0]), work.score), seconds=work.elapsed
             )
@@ -324,11 +324,15 @@ class Engine:
         work.score = guess
         return True
 
-    def _root(self, work: _Work, depth: int, alpha: int, beta: int, threads: int | None = None) -> int | None:
+    def _root(self, work: _Work, depth: int, alpha: int, beta: int) -> int | None:
         """Search the root moves and bring the best to the front; None if the search was stopped first."""
         position = work.position
         mover, opponent = np.uint64(position.mover), np.uint64(position.opponent)
-        first, *others = self._workspaces[: threads or (self.options.threads if depth >= PARALLEL_DEPTH else 1)]
+        first, *others = spaces = self._workspaces[: self.options.threads if depth >= PARALLEL_DEPTH else 1]
+        if work.limit.nodes is not None:
+            left = work.limit.nodes - sum(space[ws.NODES] for space in self._workspaces)
+            for space in spaces:
+                space[ws.NODE_LIMIT] = space[ws.NODES] + max(left, 0) // len(spaces)
 
         def run(space):
             values = np.full(len(work.moves), -kernels.INFINITY, np.int64)
@@ -339,15 +343,14 @@ class Engine:
             )  # fmt: skip
             complete = not space[ws.ABORTED]
             if complete and others:
-                self._stop[0] = 1  # the others need not finish
+                self._stop[FINISHED] = 1  # the others need not finish
             return int(score), values, complete, space[ws.ROOT_DONE]
 
         futures = [self._pool.submit(run, space) for space in others]
         results = [run(first)]
         results += [future.result() for future in futures]
-        out_of_nodes = first[ws.NODES] >= first[ws.NODE_LIMIT]
-        if others and not self._expired:
-            self._stop[0] = 0
+        self._stop[FINISHED] = 0
+        out_of_nodes = any(space[ws.NODES] >= space[ws.NODE_LIMIT] for space in spaces)
         # Prefer a complete result; else the one that got furthest, whose finished moves still count.
         score, values, complete, done = max(results, key=lambda r: (r[2], r[3]))
         best = int(values.argmax())
@@ -409,12 +412,9 @@ class Engine:
                 remembered = self._table_move(position)
                 if remembered is not None:
                     moves = np.r_[remembered, moves[moves != remembered]]
-                work = _Work(position, Limit(), time.perf_counter(), None, moves)
-                space = self._workspaces[0]
-                self._expired, self._stop[0] = False, 0
-                space[ws.NODE_LIMIT] = space[ws.NODES] + LINE_NODES
-                space[ws.SELECTIVITY] = 0
-                if self._root(work, position.empties, score - 1, score, threads=1) is None:
+                spent = sum(space[ws.NODES] for space in self._workspaces)
+                work = _Work(position, Limit(nodes=spent + LINE_NODES), time.perf_counter(), None, moves)
+                if self._root(work, position.empties, score - 1, score) is None:
                     break
                 move = int(work.moves[0])
             line.append(move)

@@ -201,6 +201,7 @@ class TableEvaluator:
         path = Path(path)
         partial = path.with_suffix(path.suffix + ".tmp")
         save_file(arrays, partial, metadata=meta)
+        partial.chmod(0o644)  # the library writes for the owner alone, but a checkpoint is meant to be shared
         partial.replace(path)
 
     @classmethod
