@@ -41,7 +41,7 @@ EXACT_AHEAD = {False: 6, True: 1}
 WLD_AHEAD = {False: 10, True: 8}
 # The solver's quick looks before the exact search, by empties.
 PRESEARCH_EMPTIES = 13
-SELECTIVE_EMPTIES = {5: 18, 3: 22, 1: 25}
+SELECTIVE_EMPTIES = {5: 18, 4: 22}
 ASKED, FINISHED = 0, 1  # bytes of the stop word: the caller or the clock wants it; another thread is done
 LINE_NODES = 2_000_000  # for a move of the principal variation that the table has forgotten
 
