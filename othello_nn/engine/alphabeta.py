@@ -80,7 +80,7 @@ EVALUATOR_DEPTH = 3
 CHILD_CUT_DEPTH = 4
 DEEPENING_DEPTH = 6
 PROBCUT_DEPTH = 3
-SHARED_DEPTH = 8  # nodes of at least this depth are divided among threads
+SHARED_DEPTH = 12  # nodes of at least this depth are divided among threads
 PUT_OFF = -(1 << 44)  # keys below it belong to moves put off once
 PROBCUT_ROW = 8  # bytes: shallow depth and deviation, int32 each
 

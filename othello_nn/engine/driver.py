@@ -346,6 +346,7 @@ class Engine:
                 self._stop[FINISHED] = 1  # the others need not finish
             return int(score), values, complete, space[ws.ROOT_DONE]
 
+        self._busy.marks[:] = 0  # a thread that was stopped has left its marks behind
         futures = [self._pool.submit(run, space) for space in others]
         results = [run(first)]
         results += [future.result() for future in futures]
