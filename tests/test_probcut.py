@@ -9,15 +9,12 @@ from strategies import endings
 
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.evaluate import Mobility
+from othello_nn.engine.fit_probcut import fit, main, measure, sample_positions
 from othello_nn.engine.probcut import (
     MIN_DEPTH,
     SELECTIVITY_LEVELS,
     TERMS,
     ProbCut,
-    fit,
-    main,
-    measure,
-    sample_positions,
     shallow_depth,
     terms,
 )

@@ -1,6 +1,6 @@
 """A search thread's private memory, laid out by hand, so that a recursive call passes one address.
 
-``HEADER`` fields are 64-bit words at fixed byte offsets; after them come the ordering tables, then one frame for each
+Header fields are 64-bit words at fixed byte offsets; after them come the ordering tables, then one frame for each
 number of empty squares: a move list and the evaluator's features. A search never holds two live frames with the same
 number of empties, since every move fills a square and a pass uses no frame.
 """

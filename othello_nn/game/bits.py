@@ -232,10 +232,8 @@ load_u64 = _loader("load_u64", I64, types.uint64, lambda builder, value: value)
 load_i64 = _loader("load_i64", I64, types.int64, lambda builder, value: value)
 load_i32 = _loader("load_i32", I32, types.int64, lambda builder, value: builder.sext(value, I64))
 load_i16 = _loader("load_i16", I16, types.int64, lambda builder, value: builder.sext(value, I64))
-load_u8 = _loader("load_u8", I8, types.int64, lambda builder, value: builder.zext(value, I64))
 store_u64 = _storer("store_u64", I64, types.uint64)
 store_i64 = _storer("store_i64", I64, types.int64)
-store_i16 = _storer("store_i16", I16, types.int64)
 
 
 @intrinsic

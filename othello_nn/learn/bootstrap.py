@@ -319,7 +319,7 @@ def main(argv: list[str] | None = None) -> int:
         evaluator = quantised(args.out.stem, shapes, weights, recipe)
         leaf = evaluator.leaf
         evaluator.save(args.out)
-    print(f"{args.out}: now fit its ProbCut with  python -m othello_nn.engine.probcut {args.out}")
+    print(f"{args.out}: now fit its ProbCut with  python -m othello_nn.engine.fit_probcut {args.out}")
     return 0
 
 
