@@ -16,10 +16,11 @@ one vector addition for every disc it changes. ``tables.py`` builds them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from llvmlite import ir
-from numba import int64, types
+from numba import float32, int64, types
 from numba.extending import overload
 
 from othello_nn.engine.ttable import SCORE_DISC, SCORE_MAX
@@ -88,6 +89,7 @@ def no_child(ev, features, parent, square, flips):
 
 # Vectors of 16 lanes: LLVM splits a <48 x i16> into single lanes, but keeps three of these in registers.
 CHUNK = ir.VectorType(I16, 16)
+F32 = ir.FloatType()
 
 
 def _chunk_constant(value: int) -> ir.Constant:
@@ -169,34 +171,49 @@ def _intrinsics(lanes: int):
 
         return types.void(types.int64, types.int64, types.int64, types.int64, types.uint64), codegen
 
+    def cells_of(builder, args, kind):
+        """The weight of each lane, in order."""
+        features, origins, weights = args
+        cells = builder.inttoptr(weights, kind.as_pointer())
+        for lane in range(lanes):
+            feature = builder.load(_address(builder, features, 2 * lane, I16))
+            origin = builder.load(_address(builder, origins, 4 * lane, I32))
+            cell = builder.zext(builder.add(builder.sext(feature, I32), origin), I64)
+            yield lane, builder.load(builder.gep(cells, [cell]))
+
     def look_up(typingctx, features, origins, weights):
         """Σ over the features of ``weights[origins[i] + feature[i]]``, weights of 16 bits."""
 
         def codegen(context, builder, signature, args):
-            features, origins, weights = args
-            cells = builder.inttoptr(weights, I16.as_pointer())
             sums = [ir.Constant(I32, 0)] * 4
-            for lane in range(lanes):
-                feature = builder.load(_address(builder, features, 2 * lane, I16))
-                origin = builder.load(_address(builder, origins, 4 * lane, I32))
-                cell = builder.zext(builder.add(builder.sext(feature, I32), origin), I64)
-                weight = builder.load(builder.gep(cells, [cell]))
+            for lane, weight in cells_of(builder, args, I16):
                 sums[lane % 4] = builder.add(sums[lane % 4], builder.sext(weight, I32))
             total = builder.add(builder.add(sums[0], sums[1]), builder.add(sums[2], sums[3]))
             return builder.sext(total, I64)
 
         return types.int64(types.int64, types.int64, types.int64), codegen
 
+    def look_up_floats(typingctx, features, origins, weights):
+        """The same with weights of type float32."""
+
+        def codegen(context, builder, signature, args):
+            sums = [ir.Constant(F32, 0.0)] * 4
+            for lane, weight in cells_of(builder, args, F32):
+                sums[lane % 4] = builder.fadd(sums[lane % 4], weight)
+            return builder.fadd(builder.fadd(sums[0], sums[1]), builder.fadd(sums[2], sums[3]))
+
+        return types.float32(types.int64, types.int64, types.int64), codegen
+
     named = []
-    for function in (from_board, after_move, look_up):
+    for function in (from_board, after_move, look_up, look_up_floats):
         function.__name__ = function.__qualname__ = f"{function.__name__}_{lanes}"
         named.append(intrinsic(function))
     return named
 
 
 def _table_kernels(lanes: int):
-    """``begin``, ``child`` and ``score`` for evaluators with room for ``lanes`` features."""
-    from_board, after_move, look_up = _intrinsics(lanes)
+    """``begin``, ``child``, and ``score`` with integers and with floats, for ``lanes`` features."""
+    from_board, after_move, look_up, look_up_floats = _intrinsics(lanes)
 
     @kernel(cached=False)
     def begin(ev, features, mover, opponent):
@@ -212,7 +229,13 @@ def _table_kernels(lanes: int):
         total = look_up(features, ev.origins, ev.weights + stage * int64(2))
         return min(max(total, int64(-LEAF_LIMIT)), int64(LEAF_LIMIT))
 
-    return begin, child, score
+    @kernel(cached=False)
+    def score_floats(ev, features, mover, opponent, empties):
+        stage = load_i32(ev.stages, empties * int64(4))
+        total = look_up_floats(features, ev.origins, ev.weights + stage * int64(4)) * float32(SCORE_DISC)
+        return int64(np.rint(min(max(total, float32(-LEAF_LIMIT)), float32(LEAF_LIMIT))))
+
+    return begin, child, score, score_floats
 
 
 class Tables16(NamedTuple):
@@ -251,9 +274,49 @@ class Tables64(NamedTuple):
     stages: int
 
 
+class FloatTables16(NamedTuple):
+    """As ``Tables16``, with weights of type float32, in discs: what training changes as it goes."""
+
+    deltas: int
+    origins: int
+    weights: int
+    stages: int
+
+
+class FloatTables32(NamedTuple):
+    """Up to 32 lookups; see ``FloatTables16``."""
+
+    deltas: int
+    origins: int
+    weights: int
+    stages: int
+
+
+class FloatTables48(NamedTuple):
+    """Up to 48 lookups; see ``FloatTables16``."""
+
+    deltas: int
+    origins: int
+    weights: int
+    stages: int
+
+
+class FloatTables64(NamedTuple):
+    """Up to 64 lookups; see ``FloatTables16``."""
+
+    deltas: int
+    origins: int
+    weights: int
+    stages: int
+
+
 TABLE_CLASSES = {16: Tables16, 32: Tables32, 48: Tables48, 64: Tables64}
-for _lanes, _class in TABLE_CLASSES.items():
-    _class.begin, _class.child, _class.score = _table_kernels(_lanes)  # type: ignore[attr-defined]
+FLOAT_CLASSES = {16: FloatTables16, 32: FloatTables32, 48: FloatTables48, 64: FloatTables64}
+for _lanes in TABLE_CLASSES:
+    _whole: Any = TABLE_CLASSES[_lanes]
+    _float: Any = FLOAT_CLASSES[_lanes]
+    _whole.begin, _whole.child, _whole.score, _float.score = _table_kernels(_lanes)
+    _float.begin, _float.child = _whole.begin, _whole.child
 
 
 # --- a hand-written evaluator ----------------------------------------------------------------------------------------

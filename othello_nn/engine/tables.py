@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from othello_nn.engine.evaluate import TABLE_CLASSES
+from othello_nn.engine.evaluate import FLOAT_CLASSES, TABLE_CLASSES
 from othello_nn.engine.probcut import ProbCut
 from othello_nn.engine.ttable import SCORE_DISC
 
@@ -157,15 +157,15 @@ class TableEvaluator:
 
     name: str
     shapes: Shapes
-    weights: np.ndarray  # [stages, cells] int16
+    weights: np.ndarray  # [stages, cells] int16 in units of SCORE_DISC a disc, or float32 in discs
     stage_of_empties: np.ndarray  # [65] int
     info: dict[str, Any] = field(default_factory=dict)
     probcut: np.ndarray | None = None  # fitted parameters, see probcut.py
 
     def __post_init__(self):
         stages, cells = self.weights.shape
-        if self.weights.dtype != np.int16:
-            raise ValueError(f"weights must be int16, not {self.weights.dtype}")
+        if self.weights.dtype not in (np.int16, np.float32):
+            raise ValueError(f"weights must be int16 or float32, not {self.weights.dtype}")
         if cells != self.shapes.cells:
             raise ValueError(f"the shapes need {self.shapes.cells} cells a stage, the weights have {cells}")
         if (
@@ -181,12 +181,12 @@ class TableEvaluator:
     def leaf(self):
         """What the compiled search takes: addresses into memory of this object, which must outlive their use."""
         stages = self.weights.shape[0]
-        padded = np.zeros((stages, self.shapes.cells + 1), np.int16)
+        padded = np.zeros((stages, self.shapes.cells + 1), self.weights.dtype)
         padded[:, :-1] = self.weights
         starts = (self.stage_of_empties * padded.shape[1]).astype(np.int32)
         deltas, origins = np.ascontiguousarray(self.shapes.deltas), self.shapes.origins
         object.__setattr__(self, "_memory", (padded, starts, deltas, origins))
-        kind = TABLE_CLASSES[self.shapes.lanes]
+        kind = (TABLE_CLASSES if self.weights.dtype == np.int16 else FLOAT_CLASSES)[self.shapes.lanes]
         return kind(deltas.ctypes.data, origins.ctypes.data, padded.ctypes.data, starts.ctypes.data)
 
     def save(self, path: str | Path) -> None:
