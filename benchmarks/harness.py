@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.evaluate import Mobility
-from othello_nn.engine.tables import TableEvaluator
+from othello_nn.engine.tables import LeafEvaluator
 from othello_nn.game import OthelloError, Position
 from othello_nn.game.obf import ObfEntry
 from othello_nn.game.records import read_obf
@@ -65,19 +65,27 @@ class Settings:
         except ValueError as error:
             raise BenchmarkError(str(error)) from None
 
+    @property
+    def checkpoint(self) -> Path:
+        """The file asked for, else that of the trained evaluator, which may not be there."""
+        return self.evaluator_path or CHECKPOINTS / f"{BEST}.safetensors"
+
     @cached_property
-    def evaluator(self) -> TableEvaluator | Mobility:
+    def evaluator(self) -> LeafEvaluator | Mobility:
         """The evaluator asked for, else the trained one, else, with a note, the one that needs no file."""
-        path = self.evaluator_path or CHECKPOINTS / f"{BEST}.safetensors"
+        path = self.checkpoint
         if self.evaluator_path is None and not path.is_file():
             print(f"note: checkpoints/{path.name} is not there; using Mobility()", file=sys.stderr)
             return Mobility()
-        return table_evaluator(path)
+        evaluator = table_evaluator(path)
+        if not isinstance(evaluator, LeafEvaluator):
+            raise BenchmarkError(f"{path.name} looks at the colour to move; benchmarks need one evaluator for both")
+        return evaluator
 
     @property
-    def tables(self) -> TableEvaluator:
+    def tables(self) -> LeafEvaluator:
         """The same, where only a table evaluator will do."""
-        if not isinstance(self.evaluator, TableEvaluator):
+        if not isinstance(self.evaluator, LeafEvaluator):
             raise BenchmarkError("this benchmark needs a table evaluator: give --evaluator FILE.safetensors")
         return self.evaluator
 
@@ -96,7 +104,7 @@ class Settings:
     def describe_evaluator(self) -> dict[str, Any]:
         """Enough to tell two evaluators apart, without the place where the file is."""
         evaluator = self.evaluator
-        if not isinstance(evaluator, TableEvaluator):
+        if not isinstance(evaluator, LeafEvaluator):
             return {"evaluator": "mobility"}
         digest = hashlib.sha256(evaluator.weights.tobytes()).hexdigest()[:12]
         fitted = evaluator.probcut is not None

@@ -25,8 +25,9 @@ from benchmarks.harness import (
     shipped_positions,
 )
 from othello_nn.engine import Engine, Limit
+from othello_nn.engine.compile import compile_net
 from othello_nn.engine.evaluate import leaf_begin, leaf_child, leaf_score
-from othello_nn.engine.tables import TableEvaluator
+from othello_nn.engine.tables import PATTERNS, LeafEvaluator, Shapes
 from othello_nn.game import Position, kernels
 from othello_nn.game.bits import flips_of, legal_of, lowest_square, popcount
 from othello_nn.game.kernels import ONE, ZERO
@@ -121,7 +122,7 @@ def _after(positions: list[Position], plies: int) -> list[Position]:
     return positions
 
 
-def leaf_speed(evaluator: TableEvaluator, positions: list[Position], repeats: int) -> tuple[float, int]:
+def leaf_speed(evaluator: LeafEvaluator, positions: list[Position], repeats: int) -> tuple[float, int]:
     """Leaf evaluations a second on one core, and how many were timed."""
     begin_all, score_children = leaf_kernels()
     movers = np.array([position.mover for position in positions], np.uint64)
@@ -136,6 +137,50 @@ def leaf_speed(evaluator: TableEvaluator, positions: list[Position], repeats: in
     if total != once:
         raise BenchmarkError("the same leaves gave two different sums")
     return leaves / seconds, int(leaves)
+
+
+def _random_nets() -> dict[str, LeafEvaluator]:
+    """An evaluator of each kind with random weights: what a leaf costs does not depend on what was learnt."""
+    rng = np.random.default_rng(1)
+
+    def normal(*shape: int) -> np.ndarray:
+        return np.asarray(0.2 * rng.standard_normal(shape), np.float32)
+
+    def triangle() -> dict[str, np.ndarray]:
+        shapes = {"weights": (12, 10), "biases": (12, 8), "outputs": (12, 8), "output_bias": ()}
+        return {name: normal(*shape) for name, shape in shapes.items()}
+
+    def patterns(dim: int) -> LeafEvaluator:
+        net = {"kind": "ntuple", "tuples": PATTERNS, "stages": 15, "dim": dim, "hidden": 16}
+        cells = Shapes.symmetric(PATTERNS).cells
+        arrays = {"weight": normal(15, cells) if dim == 1 else normal(15, cells, dim)}
+        arrays |= {"hidden.weight": normal(16, dim), "hidden.bias": normal(16)}
+        return compile_net(net, arrays | {"output.weight": normal(1, 16), "output.bias": normal(1)})
+
+    single = {"kind": "triangle", "maps": 12, "scale": 10.0}
+    staged = {"kind": "staged", "net": single, "centres": [4, 34, 64], "width": 20.0, "gate": "fixed"}
+    three = {f"nets.{i}.{name}": array for i in range(3) for name, array in triangle().items()}
+    return {
+        "patterns, float32": patterns(1),
+        "triangle net": compile_net(single, triangle()),
+        "three triangle nets, staged": compile_net(staged, three | {"coefficients": normal(65, 3)}),
+        **{f"patterns, embeddings of {dim}, 16 hidden units": patterns(dim) for dim in (4, 8, 16)},
+    }
+
+
+@benchmark("leaves", "leaf evaluations of each kind of evaluator, M/s on one core")
+def leaves(settings: Settings) -> Report:
+    positions = _after(shipped_positions(MIDGAME)[: settings.size(20, 4)], settings.size(2, 1))
+    evaluators = {"patterns, int16": settings.tables} | _random_nets()
+    speeds = {name: leaf_speed(each, positions, settings.repeats())[0] / 1e6 for name, each in evaluators.items()}
+    rows = [(name, each.lookups, f"{speeds[name]:.1f}") for name, each in evaluators.items()]
+    return Report(
+        value=speeds["patterns, int16"],
+        unit="M leaves/s",
+        markdown=markdown_table(("flips, features and value of a child", "lookups", "M/s"), rows),
+        values={"mleaves_per_second": speeds},
+        parameters={"positions": len(positions), "repeats": settings.repeats()} | settings.describe_evaluator(),
+    )
 
 
 def _search_all(engine: Engine, positions: list[Position], depth: int, repeats: int) -> dict[str, float]:
@@ -174,7 +219,7 @@ def midgame(settings: Settings) -> Report:
         for name, probcut in _widths(evaluator).items()
     }
     speeds = {name: item["nodes"] / item["seconds"] / 1e6 for name, item in found.items()}
-    lookups = len(evaluator.shapes.placements)
+    lookups = evaluator.lookups
     rows = [
         (f"depth {depth}, {name}", f"{item['nodes']:,}", f"{item['seconds']:.2f}", f"{speeds[name]:.2f} Mn/s")
         for name, item in found.items()
@@ -220,8 +265,8 @@ def _copy_program(settings: Settings, target: Path) -> None:
     shutil.copytree(ROOT / "othello_nn", target / "othello_nn", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "play.py", target)
     (target / "checkpoints").mkdir()
-    if isinstance(settings.evaluator, TableEvaluator):
-        settings.evaluator.save(target / "checkpoints" / f"{BEST}.safetensors")
+    if isinstance(settings.evaluator, LeafEvaluator):
+        shutil.copy(settings.checkpoint, target / "checkpoints" / f"{BEST}.safetensors")
 
 
 def _timed_start(folder: Path) -> tuple[float, str]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from net_oracle import discs_of, random_checkpoint, squares_checkpoint
 from strategies import positions, quick
 
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.evaluate import Mobility
-from othello_nn.engine.tables import weighted_squares
 from othello_nn.game import PASS, Position
 from othello_nn.game.rules import solve as oracle_solve
 from othello_nn.players import PlayerError, best_player_name, catalog, make_player, parse_spec, player_names
@@ -97,11 +97,13 @@ def test_the_shipped_checkpoint_is_found_by_name(tmp_path, monkeypatch):
     assert best_player_name() == "mobility"
     with pytest.raises(PlayerError, match=r"'pattern' needs checkpoints/pattern\.safetensors"):
         make_player("pattern")
-    weighted_squares("squares", SWH.weights, SWH.per_disc).save(tmp_path / "pattern.safetensors")
+    squares_checkpoint(SWH.weights, SWH.per_disc).save(tmp_path / "pattern.safetensors")
     assert best_player_name() == "pattern"
     assert "pattern" in player_names()
     position = random_position(20, 5)
-    assert make_player("pattern:depth=2").choose(position).score == make_player("swh:depth=2").choose(position).score
+    # The player's own tables are rounded to integers.
+    expected = pytest.approx(make_player("swh:depth=2").choose(position).score, abs=8 * 0.5 / 128 + 0.01)
+    assert make_player("pattern:depth=2").choose(position).score == expected
 
 
 def test_simple_players_need_no_numba():
@@ -214,10 +216,33 @@ def test_an_evaluator_file_plays(tmp_path):
     weights = [0] * 64
     for corner in (0, 7, 56, 63):
         weights[corner] = 1
-    weighted_squares("corners", weights).save(path)
+    squares_checkpoint(weights).save(path)
     choice = make_player(f"{path}:depth=1").choose(Position.parse("f5d6c3d3c4"))
     assert choice.score == 0
     assert choice.depth == 1
+
+
+PAIRS = {"kind": "ntuple", "tuples": [[0, 1], [27, 36]], "stages": 2, "scale": 10.0}
+
+
+@pytest.mark.parametrize("net", [{"kind": "doubled", "net": PAIRS}, PAIRS | {"view": "negation"}])
+def test_each_colour_has_its_own_evaluator(net, tmp_path):
+    """At 1-ply a player asks the net about the position after its move, with the other colour to move."""
+    path, checkpoint = tmp_path / "coloured.safetensors", random_checkpoint(net, 1)
+    checkpoint.save(path)
+    player = make_player(f"{path}:depth=1")
+    for plies in range(4, 24):
+        position = random_position(plies, plies)
+        after = [position.play(move) for move in position.legal_moves]
+        values = [discs_of(net, checkpoint.arrays, p.mover, p.opponent, p.black_to_move) for p in after]
+        choice = player.choose(position)
+        assert choice.score == pytest.approx(-min(values), abs=0.01)
+    if "view" in net:
+        for keys in ("", ":depth=2", ":depth=1,solve=8"):
+            with pytest.raises(PlayerError, match="depth=1"):
+                make_player(f"{path}{keys}")
+    else:
+        assert make_player(f"{path}:depth=3").choose(position).depth == 3
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from net_oracle import squares_checkpoint
 from strategies import endings
 
+from othello_nn.checkpoint import Checkpoint
 from othello_nn.engine import Engine, Limit, Options
+from othello_nn.engine.compile import with_checks
 from othello_nn.engine.evaluate import Mobility
 from othello_nn.engine.fit_probcut import fit, main, measure, sample_positions
 from othello_nn.engine.probcut import (
@@ -22,16 +25,30 @@ from othello_nn.engine.tables import TableEvaluator, weighted_squares
 from othello_nn.engine.ttable import SCORE_DISC
 from othello_nn.engine.workspace import EVERYTHING, PROBCUT_CUTS
 from othello_nn.game import Position
+from othello_nn.game.rules import transform_square
 
 # log σ: four discs, more at a distance, less when the shallow search is deep.
 LOG_SIGMA = np.array([1.4, 0.05, -0.01, 0.2, -0.1, 0.3])
 
 
+ROW = [20, -3, 11, 8, 8, 11, -3, 20, -3, -7, -4, 1, 1, -4, -7, -3]
+
+
 def squares_evaluator(probcut=LOG_SIGMA) -> TableEvaluator:
     """Corners good, the squares beside them bad."""
-    row = [20, -3, 11, 8, 8, 11, -3, 20, -3, -7, -4, 1, 1, -4, -7, -3]
-    weights = [*row, *([0] * 32), *row[8:], *row[:8]]
+    weights = [*ROW, *([0] * 32), *ROW[8:], *ROW[:8]]
     return replace(weighted_squares("squares", weights, per_disc=4.0), probcut=probcut)
+
+
+def save_squares(path) -> Checkpoint:
+    """A net of much the same, in a file."""
+    weights = [0] * 64
+    for square, weight in ((0, 20), (1, -3), (2, 11), (3, 8), (9, -7), (10, -4), (11, 1)):
+        for k in range(8):
+            weights[transform_square(square, k)] = weight
+    checkpoint = with_checks(squares_checkpoint(weights, per_disc=4.0))
+    checkpoint.save(path)
+    return checkpoint
 
 
 def test_shallow_depths():
@@ -172,18 +189,19 @@ def test_selective_results_are_not_called_exact():
 
 def test_the_command_fits_and_stores(tmp_path, capsys):
     path = tmp_path / "squares.safetensors"
-    squares_evaluator(probcut=None).save(path)
+    saved = save_squares(path)
     arguments = [str(path), "--positions", "150", "--depth", "5", "--solve", "13", "--seed", "3"]
     assert main(arguments) == 0
-    fitted = TableEvaluator.load(path)
+    fitted = Checkpoint.load(path)
     assert fitted.probcut.shape == (TERMS,)
     assert np.isfinite(fitted.probcut).all()
-    assert (fitted.weights == squares_evaluator().weights).all()
+    assert (fitted.arrays["weight"] == saved.arrays["weight"]).all()
+    assert (fitted.checks.discs == saved.checks.discs).all()
     out, err = capsys.readouterr()
     assert "σ in discs" in out
     assert "150/150 positions" in err
     assert main(arguments) == 0
-    assert (TableEvaluator.load(path).probcut == fitted.probcut).all()  # same seed, same fit
+    assert (Checkpoint.load(path).probcut == fitted.probcut).all()  # same seed, same fit
     sigma = ProbCut(fitted.probcut).sigma(30, 5, shallow_depth(5))
     assert 0.5 < sigma < 20
 
@@ -191,7 +209,7 @@ def test_the_command_fits_and_stores(tmp_path, capsys):
 @pytest.mark.parametrize("positions", ["1", "8"])
 def test_too_few_positions_to_fit(positions, tmp_path, capsys):
     path = tmp_path / "squares.safetensors"
-    squares_evaluator(probcut=None).save(path)
+    save_squares(path)
     before = path.read_bytes()
     code = main([str(path), "--positions", positions, "--depth", "4", "--solve", "1"])
     assert code in (1, 2)

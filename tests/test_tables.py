@@ -1,7 +1,7 @@
-"""Lookup-table evaluators: what the compiled leaf adds up, and what a file must be to become one."""
+"""Lookup-table evaluators: what the compiled leaf adds up. ``test_compile.py`` has those made of nets."""
 
-import json
 import random
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import endings, positions, quick
 
+from othello_nn.engine.compile import load_evaluator
 from othello_nn.engine.evaluate import LEAF_LIMIT
 from othello_nn.engine.tables import (
-    FORMAT,
     PATTERNS,
     Placement,
     Shapes,
     TableEvaluator,
+    aligned,
     symmetric_placements,
     weighted_squares,
 )
@@ -45,6 +46,11 @@ def random_evaluator(shapes: Shapes, seed: int, largest: int = 200, stages: int 
     rng = np.random.default_rng(seed)
     weights = rng.integers(-largest, largest + 1, (stages, shapes.cells)).astype(np.int16)
     return TableEvaluator(f"random {seed}", shapes, weights, rng.integers(0, stages, 65))
+
+
+def in_discs(evaluator: TableEvaluator) -> TableEvaluator:
+    """The same with float32 weights, which hold these values exactly."""
+    return replace(evaluator, weights=evaluator.weights.astype(np.float32) / SCORE_DISC)
 
 
 def plain_value(evaluator: TableEvaluator, mover: int, opponent: int) -> int:
@@ -98,9 +104,37 @@ def boards() -> list[tuple[int, int]]:
 def test_a_leaf_is_the_sum_of_its_lookups(lookups):
     """On both sides of each compiled size; one lane always belongs to the constant term."""
     evaluator = random_evaluator(random_shapes(random.Random(lookups), lookups), seed=lookups)
-    leaf = Leaf(evaluator)
+    whole, floats = Leaf(evaluator), Leaf(in_discs(evaluator))
+    assert type(whole.ev) is not type(floats.ev)
     for mover, opponent in boards():
-        assert leaf.value(mover, opponent) == plain_value(evaluator, mover, opponent)
+        assert whole.value(mover, opponent) == plain_value(evaluator, mover, opponent)
+        assert floats.value(mover, opponent) == plain_value(evaluator, mover, opponent)
+
+
+def test_many_positions_at_once():
+    evaluator = random_evaluator(random_shapes(random.Random(3), 20), seed=3)
+    movers, opponents = (np.array(column, np.uint64) for column in zip(*boards(), strict=True))
+    expected = [plain_value(evaluator, mover, opponent) / SCORE_DISC for mover, opponent in boards()]
+    assert (evaluator.discs(movers, opponents) == expected).all()
+    assert (in_discs(evaluator).discs(movers, opponents) == expected).all()
+    assert evaluator.lookups == 20
+    with pytest.raises(ValueError, match="as many"):
+        evaluator.discs(movers, opponents[1:])
+
+
+def test_float_scores_are_rounded_to_the_nearest():
+    shapes, word_row = Shapes((1,), (Placement(0, (0,)),)), np.array([[0.0, 0.0, 0.0, 0.0]], np.float32)
+    for discs, score in ((1 / 128, 1), (1.4 / 128, 1), (1.6 / 128, 2), (-1.6 / 128, -2), (500.0, LEAF_LIMIT)):
+        word_row[0, 0] = discs
+        assert Leaf(TableEvaluator("one", shapes, word_row.copy(), np.zeros(65, np.int64))).value(1, 2) == score
+
+
+def test_large_tables_begin_a_cache_line():
+    for cells in (100, 3_000_000):  # the second gets pages of its own
+        array = np.arange(cells, dtype=np.int16)
+        copy = aligned(array)
+        assert copy.ctypes.data % 64 == 0
+        assert (copy == array).all()
 
 
 def test_tables_of_ten_squares():
@@ -178,7 +212,8 @@ def test_every_image_evaluates_alike_in_the_evaluator_that_ships():
     path = Path(__file__).parents[1] / "checkpoints" / "pattern.safetensors"
     if not path.exists():
         pytest.skip("no checkpoints/pattern.safetensors")
-    evaluator = TableEvaluator.load(path)
+    evaluator = load_evaluator(path)
+    assert evaluator.name == "pattern"
     for mover, opponent in boards():
         check_images(evaluator, Position(mover, opponent))
 
@@ -237,7 +272,7 @@ def test_impossible_shapes(sizes, placement):
 @pytest.mark.parametrize(
     ("weights", "stages", "message"),
     [
-        (np.zeros((1, 10), np.float32), np.zeros(65, int), "int16"),
+        (np.zeros((1, 10), np.float64), np.zeros(65, int), "int16"),
         (np.zeros((1, 11), np.int16), np.zeros(65, int), "10 cells"),
         (np.zeros((1, 10), np.int16), np.zeros(64, int), "stage"),
         (np.zeros((1, 10), np.int16), np.ones(65, int), "stage"),
@@ -265,161 +300,3 @@ def test_weighted_squares_is_a_dot_product(position, seed):
 def test_weights_too_large_for_16_bits():
     with pytest.raises(ValueError, match="weights of heavy are too large"):
         weighted_squares("heavy", [100.0] * 64)
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    """A small evaluator and its file."""
-    shapes = Shapes.symmetric([(0, 1, 2), (27, 36)])
-    evaluator = random_evaluator(shapes, seed=10)
-    info = {"games": 12, "note": "λ = 0.5"}
-    evaluator = TableEvaluator(
-        "small", shapes, evaluator.weights, evaluator.stage_of_empties, info, np.linspace(-1, 1, 6).astype(np.float32)
-    )
-    path = tmp_path_factory.mktemp("tables") / "small.safetensors"
-    evaluator.save(path)
-    return evaluator, path
-
-
-def test_round_trip(saved):
-    evaluator, path = saved
-    assert [file.name for file in path.parent.iterdir()] == [path.name]  # nothing is left behind
-    loaded = TableEvaluator.load(str(path))
-    assert (loaded.name, loaded.shapes, loaded.info) == (evaluator.name, evaluator.shapes, evaluator.info)
-    for name in ("weights", "stage_of_empties", "probcut"):
-        assert (getattr(loaded, name) == getattr(evaluator, name)).all()
-    for mover, opponent in boards():
-        assert Leaf(loaded).value(mover, opponent) == plain_value(evaluator, mover, opponent)
-
-
-def test_round_trip_without_probcut(tmp_path):
-    evaluator = weighted_squares("squares", list(range(64)), per_disc=8)
-    evaluator.save(tmp_path / "squares.safetensors")
-    loaded = TableEvaluator.load(tmp_path / "squares.safetensors")
-    assert loaded.probcut is None
-    assert (loaded.weights == evaluator.weights).all()
-
-
-def test_saving_again_replaces_the_file(saved, tmp_path):
-    evaluator, _ = saved
-    path = tmp_path / "again.safetensors"
-    path.write_text("something else")
-    evaluator.save(path)
-    assert TableEvaluator.load(path).name == "small"
-
-
-def expect_refusal(path) -> None:
-    with pytest.raises(ValueError) as refusal:  # noqa: PT011 (what it must say is checked below)
-        TableEvaluator.load(path)
-    assert str(path) in str(refusal.value)
-    assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"\0" * 7, b"\0" * 64, b"\xff" * 300, b"not an evaluator\n" * 30])
-def test_other_files(content, tmp_path):
-    path = tmp_path / "other.safetensors"
-    path.write_bytes(content)
-    expect_refusal(path)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(OSError, match=r"nothing\.safetensors"):
-        TableEvaluator.load(tmp_path / "nothing.safetensors")
-
-
-def test_truncated_files(saved, tmp_path):
-    content = saved[1].read_bytes()
-    path = tmp_path / "cut.safetensors"
-    for length in [1, 8, 9, 100, 500, len(content) // 2, len(content) - 1]:
-        path.write_bytes(content[:length])
-        expect_refusal(path)
-
-
-def test_damaged_files(saved, tmp_path):
-    """Any byte of the header changed: refused, or read as an evaluator that can be used. Nothing else may happen."""
-    content = bytearray(saved[1].read_bytes())
-    header = int.from_bytes(content[:8], "little") + 8
-    path = tmp_path / "damaged.safetensors"
-    rng = random.Random(11)
-    refusals = []
-    for _ in range(1500):
-        damaged = bytearray(content)
-        for _ in range(rng.randint(1, 2)):
-            damaged[rng.randrange(header)] = rng.choice((0, 34, 44, 45, 48, 49, 57, 93, 123, 255, rng.randrange(256)))
-        path.write_bytes(damaged)
-        try:
-            TableEvaluator.load(path).leaf  # noqa: B018
-        except ValueError as error:
-            refusals.append(str(error))
-    assert len(refusals) > 300
-    assert all(str(path) in refusal for refusal in refusals)
-
-
-def rewritten(saved, tmp_path, arrays=None, **meta):
-    """The saved file with other arrays or metadata; None takes one away."""
-    from safetensors import safe_open
-    from safetensors.numpy import save_file
-
-    with safe_open(saved[1], framework="numpy") as file:
-        metadata = file.metadata() | meta
-        tensors = {name: file.get_tensor(name) for name in file.keys()} | (arrays or {})  # noqa: SIM118
-    path = tmp_path / "rewritten.safetensors"
-    keep = {name: value for name, value in metadata.items() if value is not None}
-    save_file({name: value for name, value in tensors.items() if value is not None}, path, metadata=keep)
-    return path
-
-
-def test_rewriting_alone_does_no_harm(saved, tmp_path):
-    assert TableEvaluator.load(rewritten(saved, tmp_path, name="renamed")).name == "renamed"
-
-
-@pytest.mark.parametrize(
-    "meta",
-    [
-        {"format": None},
-        {"format": FORMAT + "0"},
-        {"name": None},
-        {"sizes": None},
-        {"sizes": "[3, 3]"},
-        {"sizes": "[3"},
-        {"sizes": '["a", 2]'},
-        {"placements": None},
-        {"placements": "[[]]"},
-        {"placements": "3"},
-        {"placements": json.dumps([[0, 1, 2, 64]])},
-        {"placements": json.dumps([[0, 1, 2, -3]])},
-        {"placements": json.dumps([[7, 1, 2, 3]])},
-        {"placements": json.dumps([[0, 1, 2, 3, 4]])},
-        {"placements": json.dumps([[0, "a1", 2, 3]])},
-        {"placements": json.dumps([[0, 1.5, 2, 3]])},
-        {"info": "{"},
-        {"unit": "64"},
-    ],
-    ids=str,
-)
-def test_wrong_metadata(meta, saved, tmp_path):
-    expect_refusal(rewritten(saved, tmp_path, **meta))
-
-
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {"weights": None},
-        {"weights": np.zeros((3, 37), np.float32)},
-        {"weights": np.zeros((3, 36), np.int16)},
-        {"weights": np.zeros(37, np.int16)},
-        {"weights": np.zeros((0, 37), np.int16)},
-        {"stage_of_empties": None},
-        {"stage_of_empties": np.full(65, 3, np.int16)},
-        {"stage_of_empties": np.zeros(60, np.int16)},
-        {"probcut": np.zeros(5, np.float32)},
-        {"probcut": np.full(6, np.nan, np.float32)},
-    ],
-    ids=lambda arrays: " ".join(f"{k} {'-' if v is None else (v.shape, v.dtype)}" for k, v in arrays.items()),
-)
-def test_wrong_arrays(arrays, saved, tmp_path):
-    assert saved[0].shapes.cells == 37
-    expect_refusal(rewritten(saved, tmp_path, arrays))

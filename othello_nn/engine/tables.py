@@ -1,13 +1,13 @@
 """Lookup-table evaluators: shapes of squares, a table of weights for each, summed over the board's symmetries.
 
 ``Shapes`` says which squares are looked up; ``TableEvaluator`` adds weights in stages of the game and holds the
-memory that the compiled leaf functions of ``evaluate.py`` read. Weights are 16-bit integers, ``SCORE_DISC`` a disc.
-Saved evaluators are safetensors files that describe themselves.
+memory that the compiled leaf functions of ``evaluate.py`` read. Weights are 16-bit integers, ``SCORE_DISC`` a disc, or
+float32 in discs. ``compile.py`` makes evaluators of trained nets.
 """
 
 from __future__ import annotations
 
-import json
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from othello_nn.engine.evaluate import FLOAT_CLASSES, TABLE_CLASSES
+from othello_nn.engine.evaluate import FLOAT_CLASSES, TABLE_CLASSES, score_all
+from othello_nn.engine.lanes import LANE_COUNTS, MOST_LANES
 from othello_nn.engine.probcut import ProbCut
 from othello_nn.engine.ttable import SCORE_DISC
 
-FORMAT = "othello_nn.tables/1"
+CACHE_LINE, HUGE_PAGE = 64, 1 << 21
 LONGEST = 10  # squares of a shape: its features must fit 16 bits
 SHIPPED = Path(__file__).resolve().parent.parent.parent / "checkpoints" / "pattern.safetensors"
 
@@ -114,12 +115,10 @@ class Shapes:
     @cached_property
     def lanes(self) -> int:
         """Lookups, with one for the constant, rounded up to a compiled size."""
-        for lanes in TABLE_CLASSES:
+        for lanes in LANE_COUNTS:
             if len(self.placements) < lanes:
                 return lanes
-        raise ValueError(
-            f"{len(self.placements)} lookups are more than the {max(TABLE_CLASSES) - 1} that can be compiled"
-        )
+        raise ValueError(f"{len(self.placements)} lookups are more than the {MOST_LANES - 1} that can be compiled")
 
     @cached_property
     def deltas(self) -> np.ndarray:
@@ -151,89 +150,106 @@ def mirrored_cells(squares: Sequence[int]) -> np.ndarray:
     return np.stack(images)
 
 
+def stages_of_empties(stages: int) -> np.ndarray:
+    """``[65]``: the stage of each number of empties when a net has so many; stage 0 is the end of the game."""
+    return np.minimum(np.arange(65) * stages // 60, stages - 1)
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that begins a cache line, so that a cell of 16 or 32 bytes never lies in two.
+
+    Large tables get huge pages where the system has them: lookups all over a few megabytes otherwise spend more time on
+    finding pages than on reading them.
+    """
+    if array.nbytes > HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        page = HUGE_PAGE
+        pages = mmap.mmap(-1, array.nbytes + page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        pages.madvise(mmap.MADV_HUGEPAGE)
+        memory = np.frombuffer(pages, np.uint8)
+    else:
+        page = CACHE_LINE
+        memory = np.empty(array.nbytes + page, np.uint8)
+    start = -memory.ctypes.data % page
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 @dataclass(frozen=True, eq=False)
-class TableEvaluator:
-    """Weights for ``shapes`` in stages. ``stage_of_empties[e]`` is the row of ``weights`` used with e empty squares."""
+class LeafEvaluator:
+    """What evaluators made of lookups share. ``stage_of_empties[e]`` is the row of ``weights`` with e empty squares."""
 
     name: str
     shapes: Shapes
-    weights: np.ndarray  # [stages, cells] int16 in units of SCORE_DISC a disc, or float32 in discs
+    weights: np.ndarray  # [rows, cells, …]
     stage_of_empties: np.ndarray  # [65] int
     info: dict[str, Any] = field(default_factory=dict)
     probcut: np.ndarray | None = None  # fitted parameters, see probcut.py
 
     def __post_init__(self):
-        stages, cells = self.weights.shape
-        if self.weights.dtype not in (np.int16, np.float32):
-            raise ValueError(f"weights must be int16 or float32, not {self.weights.dtype}")
+        rows, cells = self.weights.shape[:2]
         if cells != self.shapes.cells:
             raise ValueError(f"the shapes need {self.shapes.cells} cells a stage, the weights have {cells}")
-        if (
-            self.stage_of_empties.shape != (65,)
-            or not (self.stage_of_empties >= 0).all()
-            or (self.stage_of_empties >= stages).any()
-        ):
+        stages = self.stage_of_empties
+        if stages.shape != (65,) or not (stages >= 0).all() or (stages >= rows).any():
             raise ValueError("stage_of_empties must give a stage for each of 0…64 empties")
         if self.probcut is not None:
             ProbCut(self.probcut)
 
+    @property
+    def lookups(self) -> int:
+        return len(self.shapes.placements)
+
     @cached_property
     def leaf(self):
         """What the compiled search takes: addresses into memory of this object, which must outlive their use."""
-        stages = self.weights.shape[0]
-        padded = np.zeros((stages, self.shapes.cells + 1), self.weights.dtype)
-        padded[:, :-1] = self.weights
-        starts = (self.stage_of_empties * padded.shape[1]).astype(np.int32)
         deltas, origins = np.ascontiguousarray(self.shapes.deltas), self.shapes.origins
-        object.__setattr__(self, "_memory", (padded, starts, deltas, origins))
-        kind = (TABLE_CLASSES if self.weights.dtype == np.int16 else FLOAT_CLASSES)[self.shapes.lanes]
-        return kind(deltas.ctypes.data, origins.ctypes.data, padded.ctypes.data, starts.ctypes.data)
+        stages = (self.stage_of_empties * (self.shapes.cells + 1)).astype(np.int32)
+        kind, weights, *more = self._lay_out()
+        object.__setattr__(self, "_memory", (deltas, origins, stages, weights, more))
+        addresses = [x.ctypes.data if isinstance(x, np.ndarray) else x for x in more]
+        return kind(deltas.ctypes.data, origins.ctypes.data, weights.ctypes.data, stages.ctypes.data, *addresses)
 
-    def save(self, path: str | Path) -> None:
-        from safetensors.numpy import save_file
+    def _lay_out(self) -> tuple[Any, ...]:
+        """The leaf's class, the weights as it reads them, and its further fields: arrays or numbers."""
+        raise NotImplementedError
 
-        placements = [[p.table, *p.squares] for p in self.shapes.placements]
-        meta = {"format": FORMAT, "name": self.name, "unit": str(SCORE_DISC), "sizes": json.dumps(self.shapes.sizes)}
-        meta |= {"placements": json.dumps(placements), "info": json.dumps(self.info)}
-        arrays = {"weights": self.weights, "stage_of_empties": self.stage_of_empties.astype(np.int16)}
-        if self.probcut is not None:
-            arrays["probcut"] = self.probcut.astype(np.float32)
-        path = Path(path)
-        partial = path.with_suffix(path.suffix + ".tmp")
-        save_file(arrays, partial, metadata=meta)
-        partial.chmod(0o644)  # the library writes for the owner alone, but a checkpoint is meant to be shared
-        partial.replace(path)
+    def _with_zero(self, weights: np.ndarray) -> np.ndarray:
+        """With one more cell a row, for the lanes that are not used."""
+        return aligned(np.pad(weights, [(0, 0), (0, 1)] + [(0, 0)] * (weights.ndim - 2)))
 
-    @classmethod
-    def load(cls, path: str | Path) -> TableEvaluator:
-        from safetensors import SafetensorError, safe_open
+    def discs(self, movers: np.ndarray, opponents: np.ndarray) -> np.ndarray:
+        """``[N]`` float64: the leaf's values for positions ``[N]`` uint64, within ±62 and to 1/``SCORE_DISC``."""
+        movers, opponents = (np.ascontiguousarray(x, np.uint64) for x in (movers, opponents))
+        if movers.ndim != 1 or movers.shape != opponents.shape:
+            raise ValueError(f"movers and opponents must be as many, not {movers.shape} and {opponents.shape}")
+        scores, features = np.empty(len(movers), np.int64), np.zeros(MOST_LANES, np.int16)
+        score_all(self.leaf, features.ctypes.data, movers, opponents, scores)
+        return scores / SCORE_DISC
 
-        try:
-            with safe_open(path, framework="numpy") as file:
-                meta = file.metadata() or {}
-                if meta.get("format") != FORMAT:
-                    raise ValueError(
-                        f"{path}: not a table evaluator (format {meta.get('format')!r}, expected {FORMAT!r})"
-                    )
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        except SafetensorError as error:
-            raise ValueError(f"{path}: not a readable safetensors file ({error})") from None
-        try:
-            if meta["unit"] != str(SCORE_DISC):
-                raise ValueError(f"its unit is 1/{meta['unit']} of a disc, not 1/{SCORE_DISC}")
-            placements = tuple(Placement(table, tuple(squares)) for table, *squares in json.loads(meta["placements"]))
-            shapes = Shapes(tuple(json.loads(meta["sizes"])), placements)
-            stages = arrays["stage_of_empties"].astype(np.int64)
-            info = json.loads(meta.get("info", "{}"))
-            return cls(meta["name"], shapes, arrays["weights"], stages, info, arrays.get("probcut"))
-        except (KeyError, ValueError, TypeError) as error:
-            raise ValueError(f"{path}: damaged table evaluator ({error})") from None
+
+@dataclass(frozen=True, eq=False)
+class TableEvaluator(LeafEvaluator):
+    """The value is the sum of the lookups. ``weights``: int16 in units of SCORE_DISC a disc, or float32 in discs."""
+
+    def __post_init__(self):
+        if self.weights.dtype not in (np.int16, np.float32) or self.weights.ndim != 2:
+            raise ValueError(f"weights must be int16 or float32 [stages, cells], not {self.weights.dtype}")
+        super().__post_init__()
+
+    def _lay_out(self) -> tuple[Any, ...]:
+        kinds = TABLE_CLASSES if self.weights.dtype == np.int16 else FLOAT_CLASSES
+        return kinds[self.shapes.lanes], self._with_zero(self.weights)
 
 
 @cache
-def shipped_evaluator() -> TableEvaluator | None:
+def shipped_evaluator() -> LeafEvaluator | None:
     """The evaluator that comes with the program; None where the package was taken without it."""
-    return TableEvaluator.load(SHIPPED) if SHIPPED.is_file() else None
+    from othello_nn.engine.compile import load_evaluator
+
+    evaluator = load_evaluator(SHIPPED) if SHIPPED.is_file() else None
+    assert evaluator is None or isinstance(evaluator, LeafEvaluator)
+    return evaluator
 
 
 def weighted_squares(name: str, weights: Sequence[float], per_disc: float = 1.0) -> TableEvaluator:

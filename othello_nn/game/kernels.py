@@ -223,6 +223,26 @@ def next_random(state):
 
 
 @kernel("int64(uint64, int64)")
+def below(state, n):
+    """A number in 0…n−1 from the high bits of a random state; ``n`` at most 2³²."""
+    high_bits = (state * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(32)
+    return int64((high_bits * uint64(n)) >> np.uint64(32))
+
+
+@kernel("uint64(uint64, uint64)")
+def random_stream(seed, index):
+    """A first state for ``next_random``, never 0: neighbouring seeds or indices give unrelated streams."""
+    state = ZERO
+    for word in (seed, index):
+        # Each word is added with a Weyl step, and the sum scattered by xorshifts and odd multipliers (splitmix64's).
+        state += word + np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state ^= state >> np.uint64(31)
+    return max(state, ONE)
+
+
+@kernel("int64(uint64, int64)")
 def nth_square(mask, n):
     """The ``n``-th set square of ``mask``, counting from 0; ``n`` must be below its population."""
     while n > int64(0):
@@ -244,8 +264,7 @@ def random_playout(mover, opponent, seed):
             if moves == ZERO:
                 return sign * final_score(mover, opponent)
         state = next_random(state)
-        high_bits = (state * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(32)
-        square = nth_square(moves, int64((high_bits * uint64(popcount(moves))) >> np.uint64(32)))
+        square = nth_square(moves, below(state, popcount(moves)))
         turned = flips_of(mover, opponent, square)
         mover, opponent, sign = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), -sign
 

@@ -20,14 +20,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numba import float32, int64, uint64
 
+from othello_nn.checkpoint import Checkpoint
 from othello_nn.engine.alphabeta import INFINITY, node
+from othello_nn.engine.compile import with_checks
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.evaluate import Mobility, leaf_begin, leaf_child, leaf_score
-from othello_nn.engine.tables import PATTERNS, Shapes, TableEvaluator, mirrored_cells
+from othello_nn.engine.tables import PATTERNS, Shapes, TableEvaluator, mirrored_cells, stages_of_empties
 from othello_nn.engine.ttable import NO_MOVE, SCORE_DISC, TranspositionTable
 from othello_nn.engine.workspace import (
     EVERYTHING,
@@ -268,7 +271,7 @@ def learn_backwards(data: Data, shapes: Shapes, per_stage: int, seed: int, cores
         if len(here) < 1000:
             continue
         sample = data.pick(rng.permutation(here)[:per_stage])
-        relabel(quantised("so far", shapes, weights, {}), sample, cores)
+        relabel(quantised("so far", shapes, weights), sample, cores)
         test = len(sample.labels) // 20
         fit(sample.pick(slice(test, None)), weights[stage], shapes, RATES, seed + stage, cores)
         error = fit(sample.pick(slice(test)), weights[stage].copy(), shapes, [0.0], seed, 1)
@@ -288,10 +291,18 @@ def symmetric(weights: np.ndarray, shapes: Shapes) -> np.ndarray:
     return weights
 
 
-def quantised(name: str, shapes: Shapes, weights: np.ndarray, info: dict) -> TableEvaluator:
+def quantised(name: str, shapes: Shapes, weights: np.ndarray) -> TableEvaluator:
     limit = np.iinfo(np.int16).max
     scaled = np.clip(np.rint(weights * SCORE_DISC), -limit, limit).astype(np.int16)
-    return TableEvaluator(name, shapes, scaled, np.minimum(np.arange(65) // STAGE_EMPTIES, STAGES - 1), info)
+    return TableEvaluator(name, shapes, scaled, stages_of_empties(STAGES))
+
+
+def checkpoint(evaluator: TableEvaluator, recipe: dict) -> Checkpoint:
+    """The evaluator as the n-tuple net that it is."""
+    tuples = [list(squares) for squares in PATTERNS]
+    net: dict[str, Any] = {"kind": "ntuple", "tuples": tuples, "tuple_set": "patterns"}
+    net |= {"stages": STAGES, "shared": False, "dim": 1, "hidden": 16, "view": "inversion", "scale": 10.0}
+    return with_checks(Checkpoint(net | {"sparse": False}, {"weight": evaluator.weights}, recipe))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -316,9 +327,9 @@ def main(argv: list[str] | None = None) -> int:
         weights = symmetric(learn_backwards(data, shapes, args.per_stage, args.seed + number, args.cores), shapes)
         recipe = {"command": "python -m othello_nn.learn.bootstrap", "games": args.games, "round": number}
         recipe |= {"seed": args.seed, "per_stage": args.per_stage}
-        evaluator = quantised(args.out.stem, shapes, weights, recipe)
+        evaluator = quantised(args.out.stem, shapes, weights)
         leaf = evaluator.leaf
-        evaluator.save(args.out)
+        checkpoint(evaluator, recipe).save(args.out)
     print(f"{args.out}: now fit its ProbCut with  python -m othello_nn.engine.fit_probcut {args.out}")
     return 0
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from othello_nn.engine import Engine, Limit, Options, Result
 from othello_nn.engine.clock import make_clock
+from othello_nn.engine.compile import ColouredEvaluator, Evaluator, load_evaluator
 from othello_nn.engine.driver import MAX_DEPTH
-from othello_nn.engine.tables import TableEvaluator, weighted_squares
+from othello_nn.engine.tables import LeafEvaluator, TableEvaluator, weighted_squares
 from othello_nn.game.position import Position
 from othello_nn.players.base import BasePlayer, Choice, PlayerError
 from othello_nn.players.simple import SquareWeights
@@ -38,43 +39,58 @@ class SearchPlayer(BasePlayer):
         self.limit = Limit(spec.depth, spec.nodes, spec.seconds) if spec.is_limited else default
         divided = not spec.is_limited and (spec.clock is not None or default.depth is None)
         self.clock = make_clock(spec.clock or "iago") if divided else None
-        self.engine = Engine(evaluator, _options(spec, self.limit))
+        options = _options(spec, self.limit)
+        if isinstance(evaluator, ColouredEvaluator):
+            if not evaluator.any_depth and (self.limit.depth != 1 or self.solve_from):
+                raise PlayerError(f"{spec.name} judges positions after its own move only; write {spec.name}:depth=1")
+            self.engines = (Engine(evaluator.white, options), Engine(evaluator.black, options))
+        else:
+            self.engines = (Engine(evaluator, options),) * 2
+        self.evaluator = evaluator
         self.on_iteration: Callable[[Result], bool | None] | None = None
         """Told of each finished iteration; it may return False to end the search."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine; of a player that has one for each colour, black's."""
+        return self.engines[True]
 
     def pick(self, position: Position, remaining: float | None) -> Choice:
         return choice_of(self._think(position, remaining))
 
     def _think(self, position: Position, remaining: float | None) -> Result:
-        solving = position.empties <= self.solve_from
+        engine, solving = self.engines[position.black_to_move], position.empties <= self.solve_from
         if remaining is not None and self.clock is not None and not solving:
-            return self.clock.think(self.engine, position, remaining, self.on_iteration)
+            return self.clock.think(engine, position, remaining, self.on_iteration)
         limit = Limit(depth=MAX_DEPTH) if solving else self.limit
         if remaining is not None:
             share = max(remaining, 0.001) / ((position.empties + 1) // 2 + SPARE_MOVES)
             share *= SOLVING_SHARES if solving else 1
             limit = replace(limit, seconds=min(share, limit.seconds or share))
         if solving:
-            result = self.engine.solve(position, limit=limit, on_iteration=self.on_iteration)
+            result = engine.solve(position, limit=limit, on_iteration=self.on_iteration)
         else:
-            result = self.engine.search(position, limit, self.on_iteration)
+            result = engine.search(position, limit, self.on_iteration)
         if result.depth or result.exact:
             return result
         # Out of time before a single ply: any move would do for the limit, but not for the player.
-        return self.engine.search(position, Limit(depth=1))
+        return engine.search(position, Limit(depth=1))
 
     def new_game(self, rng: random.Random | None = None) -> None:
         super().new_game(rng)
-        self.engine.clear()
+        for engine in set(self.engines):
+            engine.clear()
         if self.clock is not None:
             self.clock.new_game()
 
     def warm_up(self) -> None:
-        self.engine.search(Position.start(), Limit(depth=1))
-        self.engine.clear()
+        for engine in set(self.engines):
+            engine.search(Position.start(), Limit(depth=1))
+            engine.clear()
 
     def stop(self) -> None:
-        self.engine.stop()
+        for engine in set(self.engines):
+            engine.stop()
 
 
 def choice_of(result: Result) -> Choice:
@@ -88,7 +104,7 @@ def _options(spec: PlayerSpec, limit: Limit) -> Options:
     return Options(table_mb=spec.table or (SHALLOW_TABLE_MB if shallow else TABLE_MB), **given)
 
 
-def table_evaluator(path: Path) -> TableEvaluator:
+def table_evaluator(path: Path) -> Evaluator:
     """The evaluator in a file, loaded once however many players use it."""
     try:
         return _load(path, path.stat().st_mtime_ns)
@@ -101,10 +117,11 @@ def table_evaluator(path: Path) -> TableEvaluator:
 
 
 @lru_cache(maxsize=8)
-def _load(path: Path, mtime_ns: int) -> TableEvaluator:
-    evaluator = TableEvaluator.load(path)
+def _load(path: Path, mtime_ns: int) -> Evaluator:
+    evaluator = load_evaluator(path)
     # Laid out in memory now, in one thread: players in several threads then share it.
-    assert evaluator.leaf
+    for part in [evaluator] if isinstance(evaluator, LeafEvaluator) else [evaluator.black, evaluator.white]:
+        assert part.leaf
     return evaluator
 
 

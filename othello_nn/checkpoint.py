@@ -1,0 +1,217 @@
+"""A trained net as one self-describing safetensors file: ``Checkpoint.save`` and ``Checkpoint.load``.
+
+Everything that trains writes this, everything that plays reads it, and neither needs the other: NumPy and safetensors
+are enough. ``nets`` makes a torch net of it, ``engine/compile.py`` an evaluator for the search. In the file,
+
+* the metadata hold ``format`` (name and version), ``net`` (the net's configuration, JSON), ``info`` (recipe, metrics,
+  versions: anything JSON) and ``unit`` (see ``UNIT``);
+* the tensors are the net's own, as ``net.NAME``, the fitted ProbCut if there is one, as ``probcut``, and ``checks.…``:
+  some positions with the values the net had for them when it was saved, for whoever rebuilds it to compare with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from othello_nn.game import rules
+from othello_nn.game.syntax import OthelloError
+
+FORMAT_NAME, FORMAT_VERSION = "othello_nn.net", 1
+FORMAT = f"{FORMAT_NAME}/{FORMAT_VERSION}"
+UNIT = 128
+"""Weights stored as 16-bit integers are in 1/UNIT of a disc."""
+MODE = 0o644  # a checkpoint is meant to be shared; temporary files are the owner's alone
+CHECKED_POSITIONS = 64
+_NET, _CHECKS = "net.", "checks."
+_CHECK_TYPES = {"movers": "uint64", "opponents": "uint64", "black_to_move": "bool", "discs": "float64"}
+
+
+class CheckpointError(OthelloError):
+    """A file that is no checkpoint, or contents that cannot be one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Checks:
+    """Positions with a net's values. All arrays are [N]; ``discs`` is the expected final margin for the mover."""
+
+    movers: np.ndarray  # uint64
+    opponents: np.ndarray  # uint64
+    black_to_move: np.ndarray  # bool; only some nets look at it
+    discs: np.ndarray  # float64, not limited to ±64
+
+    def __post_init__(self):
+        for name, kind in _CHECK_TYPES.items():
+            array = getattr(self, name)
+            if array.dtype != kind or array.shape != self.movers.shape or array.ndim != 1:
+                raise CheckpointError(f"checks.{name} must be {kind} [N], not {array.dtype} {list(array.shape)}")
+        if (self.movers & self.opponents).any():
+            raise CheckpointError("a position of the checks has both sides on one square")
+        if not np.isfinite(self.discs).all():
+            raise CheckpointError("checks.discs holds numbers that are not finite")
+
+
+def check_positions(count: int = CHECKED_POSITIONS, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Movers, opponents and black_to_move of positions from random games, over all numbers of empties."""
+    rng = random.Random(seed)
+    found: list[tuple[int, int, bool]] = []
+    while len(found) < count:
+        mover, opponent, black = rules.START_MOVER, rules.START_OPPONENT, True
+        for _ in range(rng.randint(0, 59)):
+            squares = rules.squares_in(rules.legal_mask(mover, opponent))
+            if not squares and not rules.legal_mask(opponent, mover):
+                break
+            move = rng.choice(squares) if squares else rules.PASS
+            mover, opponent, black = *rules.play(mover, opponent, move), not black
+        found.append((mover, opponent, black))
+    movers, opponents, blacks = zip(*found, strict=True)
+    return np.array(movers, np.uint64), np.array(opponents, np.uint64), np.array(blacks, bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A net and what is known about it. ``arrays`` is its state, float32, or int16 in 1/``UNIT`` of a disc."""
+
+    net: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    info: dict[str, Any] = field(default_factory=dict)
+    probcut: np.ndarray | None = None
+    checks: Checks | None = None
+
+    def __post_init__(self):
+        for name, value in (("net", self.net), ("info", self.info)):
+            if not isinstance(value, dict):
+                raise CheckpointError(f"{name} must be a dictionary, not {type(value).__name__}")
+        if not isinstance(self.net.get("kind"), str):
+            raise CheckpointError("the net's configuration does not say its kind")
+        for name, array in self.arrays.items():
+            if array.dtype not in (np.float32, np.int16):
+                raise CheckpointError(f"array {name!r} must be float32 or int16, not {array.dtype}")
+            if array.dtype == np.float32 and not np.isfinite(array).all():
+                raise CheckpointError(f"array {name!r} holds numbers that are not finite")
+        if self.probcut is not None and (
+            self.probcut.dtype.kind != "f" or self.probcut.ndim != 1 or not np.isfinite(self.probcut).all()
+        ):
+            raise CheckpointError("probcut must be a row of finite numbers")
+
+    @property
+    def float_arrays(self) -> dict[str, np.ndarray]:
+        """The arrays as float32, in discs where they were stored as integers."""
+        return {
+            name: array if array.dtype == np.float32 else array.astype(np.float32) / np.float32(UNIT)
+            for name, array in self.arrays.items()
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the file in one step: whoever reads meanwhile, and whatever goes wrong, finds the old one or the new.
+
+        An ``OSError`` names the file.
+        """
+        from safetensors.numpy import save
+
+        tensors = {_NET + name: np.asarray(array, order="C") for name, array in self.arrays.items()}
+        if self.probcut is not None:
+            tensors["probcut"] = self.probcut.astype(np.float32)
+        if self.checks is not None:
+            tensors |= {_CHECKS + name: np.asarray(getattr(self.checks, name), order="C") for name in _CHECK_TYPES}
+        meta = {"format": FORMAT, "unit": str(UNIT)}
+        meta |= {name: _dump(name, value) for name, value in (("net", self.net), ("info", self.info))}
+        write_whole(Path(path), save(tensors, meta))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Checkpoint:
+        """Read a file; a ``CheckpointError`` of one line says what is wrong with it."""
+        with _opened(path) as (file, meta):
+            tensors = {}
+            for name in file.keys():  # noqa: SIM118 (not a dict)
+                try:
+                    tensors[name] = file.get_tensor(name)
+                except (TypeError, AttributeError, KeyError):  # a type that NumPy does not have
+                    raise CheckpointError(f"{path}: array {name!r} must be float32 or int16") from None
+        try:
+            checks = None
+            if any(name.startswith(_CHECKS) for name in tensors):
+                checks = Checks(**{name: tensors.pop(_CHECKS + name) for name in _CHECK_TYPES})
+            probcut = tensors.pop("probcut", None)
+            arrays = {name.removeprefix(_NET): array for name, array in tensors.items() if name.startswith(_NET)}
+            if unknown := [name for name in tensors if not name.startswith(_NET)]:
+                raise CheckpointError(f"it holds an unknown array {unknown[0]!r}")
+            return cls(meta["net"], arrays, meta["info"], probcut, checks)
+        except KeyError as error:
+            raise CheckpointError(f"{path}: damaged checkpoint ({error.args[0]} is missing)") from None
+        except ValueError as error:
+            raise CheckpointError(f"{path}: damaged checkpoint ({error})") from None
+
+
+def read_meta(path: str | Path) -> dict[str, Any]:
+    """``format``, ``net`` and ``info`` of a file, without its arrays."""
+    with _opened(path) as (_, meta):
+        return {name: meta[name] for name in ("format", "net", "info")}
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The open file and its metadata, read and checked."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            yield file, _checked_meta(path, file.metadata() or {})
+    except SafetensorError as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"{path}: not a readable safetensors file ({reason})") from None
+
+
+def _checked_meta(path: str | Path, meta: dict[str, str]) -> dict[str, Any]:
+    name, _, version = meta.get("format", "").partition("/")
+    if name != FORMAT_NAME:
+        raise CheckpointError(f"{path}: not a checkpoint of this program (format {meta.get('format')!r})")
+    if version != str(FORMAT_VERSION):
+        raise CheckpointError(
+            f"{path}: this is version {version!r} of the format {FORMAT_NAME}, this program reads {FORMAT_VERSION}"
+        )
+    try:
+        if meta["unit"] != str(UNIT):
+            raise CheckpointError(f"its unit is 1/{meta['unit']} of a disc, not 1/{UNIT}")
+        return {"format": meta["format"], "net": json.loads(meta["net"]), "info": json.loads(meta["info"])}
+    except KeyError as error:
+        raise CheckpointError(f"{path}: damaged checkpoint ({error.args[0]} is missing)") from None
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: damaged checkpoint ({error})") from None
+
+
+def _dump(name: str, value: dict[str, Any]) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{name} cannot be written as JSON: {error}") from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file by new content, or leave everything as it was."""
+    partial = None
+    try:
+        handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        with open(handle, "wb") as file:  # noqa: PTH123 (an open descriptor)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # a full disk may show only here
+        os.chmod(partial, MODE)  # noqa: PTH101
+        os.replace(partial, path)  # noqa: PTH105 (tests let this fail)
+        partial = None
+    except OSError as error:
+        # mkstemp would name the temporary file.
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        if partial is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)  # noqa: PTH108
