@@ -31,6 +31,7 @@ examples:
   python play.py solve --file endings.obf --threads 2
   python play.py bestmove f5d6c3d3c4 --player pattern:seconds=2
   python play.py match pattern:depth=4 swh --jobs 2
+  python play.py league pattern --double-games 5000
   python play.py perft 10
 
 A position is `start`, a transcript (f5d6c3, passes may be left out), or 64 signs from a1 to h8 (X black, O white,
@@ -58,13 +59,13 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def _number_type(kind: Callable[[str], Any], low: float, what: str) -> Callable[[str], Any]:
+def _number_type(kind: Callable[[str], Any], low: float, what: str, high: float = float("inf")) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         try:
             value = kind(text)
         except ValueError:
             value = None
-        if value is None or not low <= value < float("inf"):
+        if value is None or not low <= value <= high or value == float("inf"):
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
         return value
 
@@ -74,6 +75,8 @@ def _number_type(kind: Callable[[str], Any], low: float, what: str) -> Callable[
 _positive = _number_type(int, 1, "a whole number from 1")
 _not_negative = _number_type(int, 0, "a whole number from 0")
 _seconds = _number_type(float, 1e-3, "a number of seconds from 0.001")
+_double_games = _number_type(int, 1, "a whole number from 1 to 10 million", 10**7)
+_probability = _number_type(float, 0, "a probability from 0 to 1", 1)
 _megabytes = _number_type(float, 0.01, "a number of megabytes from 0.01")
 
 
@@ -130,6 +133,30 @@ def _match_arguments(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
+def _league_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("player", metavar="A", help="a player that looks one ply ahead: NAME or NAME:epsilon=…")
+    parser.add_argument("--against", default="swh", metavar="B", help="its opponent (swh)")
+    parser.add_argument(
+        "--double-games", type=_double_games, default=50_000, metavar="N", help="two games each, one a colour (50000)"
+    )
+    parser.add_argument(
+        "--epsilon",
+        type=_probability,
+        default=0.1,
+        metavar="E",
+        help="probability of a random move, for both (0.1); a player's own epsilon=… goes before it",
+    )
+    parser.add_argument(
+        "--openings",
+        default="none",
+        metavar="SET",
+        help="none (default), or random:7: seven random plies, the same for both games of a double game",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of everything that is random (0)")
+    parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="threads (1); the result is the same")
+    _add_json(parser)
+
+
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str, str]] = {
     # name: what it does, its arguments, its module and function, examples
     "solve": (
@@ -179,6 +206,19 @@ A pass is a ply; a game that ends earlier counts once.
   python play.py match pattern pattern:probcut=off --clock 10 --jobs 2 --save games.ggf
 Scores are A's: a win 1, a draw 1/2; low and high bound the score with 95% confidence (Wilson's interval over games).
 A game lost on time counts as 64 discs. Ctrl-C prints the result so far, saves the games, and exits with 130.
+""",
+    ),
+    "league": (
+        "the Othello League's measure: 1-ply, random moves now and then, double games",
+        _league_arguments,
+        "league:run",
+        """\
+  python play.py league pattern
+  python play.py league random --double-games 2000 --json
+  python play.py league pattern --against mobility --epsilon 0 --openings random:7 --jobs 2
+A player may also be tuples:FILE, n-tuples in the League's text format. Scores are A's: a win 1, a draw 1/2; low and
+high bound the score with 95% confidence, each double game being one sample. Ctrl-C prints the result so far and exits
+with 130.
 """,
     ),
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 CHECKPOINTS = Path(__file__).resolve().parent.parent.parent / "checkpoints"
 SUFFIX = ".safetensors"
+TUPLES = "tuples:"
 BEST = "pattern"
 DEFAULT_SECONDS = 0.1
 """Time for a move of a searching player without limits and without a clock: matches should not take hours."""
@@ -68,6 +69,8 @@ def _find(spec: PlayerSpec) -> Entry:
     names = player_names()
     if spec.name in names:
         return names[spec.name]
+    if spec.name.startswith(TUPLES):
+        return _tuples_entry(spec.name.removeprefix(TUPLES))
     path = Path(spec.name)
     if spec.name.endswith(SUFFIX):
         return _evaluator_entry(f"search with the evaluator {path.name}", path)
@@ -113,6 +116,19 @@ def _evaluator_entry(description: str, path: Path) -> Entry:
         return SearchPlayer(spec, table_evaluator(path), _time_limit(seconds), rng)
 
     return Entry(description, tuple(KEYS), f"seconds={DEFAULT_SECONDS}", make)
+
+
+def _tuples_entry(file: str) -> Entry:
+    def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+        from othello_nn.engine import Limit
+        from othello_nn.players.searching import SearchPlayer
+        from othello_nn.players.tuples import load_tuples
+
+        if not file:
+            raise PlayerError(f"{spec.text!r} names no file; write tuples:FILE")
+        return SearchPlayer(spec, load_tuples(file), Limit(depth=1), rng)
+
+    return Entry(f"search with the n-tuples in {Path(file).name}", tuple(KEYS), "depth=1", make)
 
 
 def _time_limit(seconds: float) -> Limit:
