@@ -1,0 +1,112 @@
+"""Nets by configuration, and nets to and from checkpoint files.
+
+>>> make_net({"kind": "triangle", "maps": 24}).config
+{'kind': 'triangle', 'maps': 24, 'empties': False, 'symmetric': False, 'scale': 10.0}
+>>> make_net({"kind": "triangle", "map": 24})
+Traceback (most recent call last):
+othello_nn.nets.base.NetError: unknown option 'map' of a triangle net; did you mean 'maps'?
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from othello_nn.checkpoint import UNIT, Checkpoint, Checks, check_positions
+from othello_nn.game.syntax import shorten
+from othello_nn.nets.base import Net, NetError
+from othello_nn.nets.ntuple import NTupleNet
+from othello_nn.nets.staged import Doubled, Staged
+from othello_nn.nets.triangle import TriangleNet
+from othello_nn.players.spec import did_you_mean
+
+_KINDS: dict[str, type[Net]] = {net.kind: net for net in (TriangleNet, NTupleNet, Staged, Doubled)}
+
+
+def net_kinds() -> tuple[str, ...]:
+    """The names that ``kind`` can have."""
+    return tuple(_KINDS)
+
+
+def make_net(config: Mapping[str, Any]) -> Net:
+    """A new net. What the configuration does not say has the default of the net's class."""
+    if not isinstance(config, Mapping):
+        raise NetError(f"a net's configuration is a mapping with a kind, not {shorten(config)}")
+    options = dict(config)
+    kind = options.pop("kind", None)
+    if kind is None:
+        raise NetError(f"a net's configuration needs a kind; choose from {', '.join(_KINDS)}")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise NetError(f"unknown kind of net {shorten(kind)}; {did_you_mean(str(kind), _KINDS)}")
+    valid = inspect.signature(_KINDS[kind]).parameters
+    for option in options:
+        if option not in valid:
+            raise NetError(f"unknown option {option!r} of a {kind} net; {did_you_mean(str(option), valid)}")
+    for option, parameter in valid.items():
+        if parameter.default is parameter.empty and option not in options:
+            raise NetError(f"a {kind} net needs the option {option!r}")
+    return _KINDS[kind](**options)
+
+
+def export(
+    net: Net, info: dict[str, Any] | None = None, checks: int = 64, seed: int = 0, quantise: bool = True
+) -> Checkpoint:
+    """A net as a checkpoint, with ``checks`` positions of random games and what the net says of them.
+
+    The tables of an n-tuple net with one number a cell become 16-bit integers, ``UNIT`` to a disc, unless
+    ``quantise`` is False; the checks are those of the net as it will be read back.
+    """
+    arrays = {}
+    for name, tensor in net.state_dict().items():
+        array = tensor.detach().to("cpu", torch.float32).numpy().copy()
+        if not np.isfinite(array).all():
+            raise NetError(f"{name} holds numbers that are not finite: the net cannot be saved")
+        arrays[name] = array
+    if quantise and isinstance(net, NTupleNet) and net.dim == 1:
+        arrays["weight"] = _quantised(arrays["weight"], shared=net.weight.shape[0] > net.stages)
+    bare = Checkpoint(net=net.config, arrays=arrays, info=dict(info or {}))
+    return dataclasses.replace(bare, checks=_checks(load_net(bare), checks, seed)) if checks else bare
+
+
+def _checks(net: Net, count: int, seed: int) -> Checks:
+    movers, opponents, black_to_move = check_positions(count, seed)
+    with torch.no_grad():
+        mover, opponent = (torch.from_numpy(boards.view(np.int64)) for boards in (movers, opponents))
+        discs = net.discs(mover, opponent, torch.from_numpy(black_to_move))
+    return Checks(movers, opponents, black_to_move, discs.numpy().astype(np.float64))
+
+
+def _quantised(weight: np.ndarray, shared: bool) -> np.ndarray:
+    """int16, or an error if a weight does not fit, or would not once the shared row (the last) is added to it."""
+    quanta = np.rint(weight.astype(np.float64) * UNIT)
+    largest = max(np.abs(quanta).max(), np.abs(quanta[:-1] + quanta[-1]).max() if shared else 0.0)
+    limit = np.iinfo(np.int16).max
+    if largest > limit:
+        raise NetError(
+            f"a weight of {largest / UNIT:.1f} discs does not fit 16 bits (at most {limit / UNIT:.1f}); "
+            "export with quantise=False"
+        )
+    return quanta.astype(np.int16)
+
+
+def load_net(source: Checkpoint | str | Path) -> Net:
+    """The net of a checkpoint or of a checkpoint's file, in float32 on the CPU."""
+    checkpoint = source if isinstance(source, Checkpoint) else Checkpoint.load(source)
+    where = "the checkpoint" if isinstance(source, Checkpoint) else str(source)
+    net = make_net(checkpoint.net)
+    state = net.state_dict()
+    if state.keys() != checkpoint.arrays.keys():
+        odd = sorted(state.keys() ^ checkpoint.arrays.keys())
+        raise NetError(f"{where}: {odd[0]!r} is {'missing' if odd[0] in state else 'not part of such a net'}")
+    for name, array in checkpoint.float_arrays.items():
+        if array.shape != tuple(state[name].shape):
+            raise NetError(f"{where}: {name!r} has the shape {array.shape}, expected {tuple(state[name].shape)}")
+        state[name] = torch.from_numpy(array)
+    net.load_state_dict(state)
+    return net

@@ -1,0 +1,122 @@
+"""Nets made of nets: ``Staged`` blends several over the course of a game, ``Doubled`` has one for each colour.
+
+Both take a net as a pattern, copy it and start every copy afresh: ``Staged(TriangleNet(maps=12))``.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from othello_nn.game.syntax import shorten
+from othello_nn.nets.base import Net, NetError, count_discs, needs_colour, number, one_of, unsquash
+
+GATES = ("fixed", "learned")
+
+
+def _copies(net: Net | Mapping[str, Any], count: int) -> list[Net]:
+    if isinstance(net, Mapping):
+        from othello_nn.nets.registry import make_net  # it knows this module
+
+        net = make_net(net)
+    if not isinstance(net, Net):
+        raise NetError(f"a net or its configuration is needed, not {shorten(net)}")
+    copies = [copy.deepcopy(net) for _ in range(count)]
+    for each in copies:
+        each.reset_parameters()
+    return copies
+
+
+class Staged(Net):
+    """Leouski's application coefficients: value = Σ_i coefficients[n, i] · value of net i, with n discs on the board.
+
+    ``coefficients`` ``[65, nets]`` are exp(−(n − centre)² / width²). They do not add up to 1 (1.21 with 34 discs), so
+    the blend can pass ±1. With ``gate="learned"`` they are only where training starts.
+    """
+
+    kind = "staged"
+
+    def __init__(
+        self,
+        net: Net | Mapping[str, Any],
+        centres: Sequence[float] = (4, 34, 64),
+        width: float = 20.0,
+        gate: str = "fixed",
+    ):
+        super().__init__()
+        if isinstance(centres, str) or not isinstance(centres, Sequence) or not 1 <= len(centres) <= 16:
+            raise NetError(f"centres is {shorten(centres)}; it must be a list of 1 to 16 numbers of discs")
+        for centre in centres:
+            number("a centre", centre, 0, 64)
+        self.centres = tuple(centres)
+        self.width = number("width", width, 0.1, 1000)
+        self.gate = one_of("gate", gate, GATES)
+        nets = _copies(net, len(self.centres))
+        self.nets = nn.ModuleList(nets)
+        self.scale = nets[0].scale
+        coefficients = self._gaussians()
+        if self.gate == "learned":
+            self.coefficients = nn.Parameter(coefficients)
+        else:
+            self.register_buffer("coefficients", coefficients)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        inner = self._inner[0].config
+        return {"kind": self.kind, "net": inner, "centres": list(self.centres), "width": self.width, "gate": self.gate}
+
+    @property
+    def _inner(self) -> list[Net]:
+        return [net for net in self.nets if isinstance(net, Net)]
+
+    def _gaussians(self) -> Tensor:
+        table = [[math.exp(-(((n - centre) / self.width) ** 2)) for centre in self.centres] for n in range(65)]
+        return torch.tensor(table)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        for net in self._inner:
+            net.reset_parameters(generator)
+        with torch.no_grad():
+            self.coefficients.copy_(self._gaussians())
+
+    def forward(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor | None = None) -> Tensor:
+        """The blend itself."""
+        values = torch.stack([net(mover, opponent, black_to_move) for net in self._inner], 1)  # [N, nets]
+        return (self.coefficients.index_select(0, count_discs(mover, opponent)) * values).sum(1)
+
+    def discs(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor | None = None) -> Tensor:
+        return self.scale * unsquash(self(mover, opponent, black_to_move))
+
+
+class Doubled(Net):
+    """Two nets, ``black`` for positions with black to move and ``white`` for the others."""
+
+    kind = "doubled"
+
+    def __init__(self, net: Net | Mapping[str, Any]):
+        super().__init__()
+        self.black, self.white = _copies(net, 2)
+        self.scale = self.black.scale
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"kind": self.kind, "net": self.black.config}
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        self.black.reset_parameters(generator)
+        self.white.reset_parameters(generator)
+
+    def discs(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor | None = None) -> Tensor:
+        colour = needs_colour(black_to_move, "a doubled net")
+        black, white = (net.discs(mover, opponent, colour) for net in (self.black, self.white))
+        return torch.where(colour, black, white)
+
+    def forward(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor | None = None) -> Tensor:
+        colour = needs_colour(black_to_move, "a doubled net")
+        black, white = (net(mover, opponent, colour) for net in (self.black, self.white))
+        return torch.where(colour, black, white)
