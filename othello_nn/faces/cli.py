@@ -48,7 +48,7 @@ class Failure(Exception):
     """What was asked for could not be done."""
 
 
-class _Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """Errors as exceptions of one line, help with examples as they were written."""
 
     def __init__(self, *arguments: Any, **keywords: Any):
@@ -59,7 +59,7 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def _number_type(kind: Callable[[str], Any], low: float, what: str, high: float = float("inf")) -> Callable[[str], Any]:
+def number_type(kind: Callable[[str], Any], low: float, what: str, high: float = float("inf")) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         try:
             value = kind(text)
@@ -72,12 +72,12 @@ def _number_type(kind: Callable[[str], Any], low: float, what: str, high: float 
     return read
 
 
-_positive = _number_type(int, 1, "a whole number from 1")
-_not_negative = _number_type(int, 0, "a whole number from 0")
-_seconds = _number_type(float, 1e-3, "a number of seconds from 0.001")
-_double_games = _number_type(int, 1, "a whole number from 1 to 10 million", 10**7)
-_probability = _number_type(float, 0, "a probability from 0 to 1", 1)
-_megabytes = _number_type(float, 0.01, "a number of megabytes from 0.01")
+_positive = number_type(int, 1, "a whole number from 1")
+_not_negative = number_type(int, 0, "a whole number from 0")
+_seconds = number_type(float, 1e-3, "a number of seconds from 0.001")
+_double_games = number_type(int, 1, "a whole number from 1 to 10 million", 10**7)
+_probability = number_type(float, 0, "a probability from 0 to 1", 1)
+_megabytes = number_type(float, 0.01, "a number of megabytes from 0.01")
 
 
 def _add_position(parser: argparse.ArgumentParser, nothing: str = "") -> None:
@@ -226,7 +226,9 @@ with 130.
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = _Parser(prog="play.py", description="Othello: solve, find moves, let players meet.", epilog=MAIN_EXAMPLES)
+    parser = CommandParser(
+        prog="play.py", description="Othello: solve, find moves, let players meet.", epilog=MAIN_EXAMPLES
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, (summary, add_arguments, _, examples) in _COMMANDS.items():
         description = f"{summary[0].upper()}{summary[1:]}."

@@ -121,13 +121,14 @@ def play(
     epsilon: float = 0.1,
     opening_plies: int = 0,
     opponent: Evaluator | None = None,
+    cut: bool = True,
     capacity: int | None = None,
 ) -> Trajectory:
     """Games of ``net`` against itself, or against ``opponent``, on the device of ``dice``, where the nets must be.
 
     Each game begins with 0 to ``opening_plies`` random moves, any number being as likely; then either side makes a
     random move with probability ``epsilon``, else the one whose afterstate is worth least to the other side, ties
-    being decided by chance. In self-play all random moves count as explored.
+    being decided by chance. In self-play all random moves count as explored; without ``cut`` only those of the opening.
 
     With ``opponent``, ``net`` is black in even games and white in odd ones, and only its afterstates are recorded. A
     random move is then explored only in the opening: later chance is a part of the world whose value is learnt.
@@ -157,7 +158,7 @@ def play(
         candidates = torch.where(random.unsqueeze(1), legal, best)
         # The greatest of so many uniform numbers is as likely to be any of them.
         square = torch.where(candidates, dice.uniform(games, SQUARES), -1).argmax(1)
-        return square, random if opponent is None else in_opening
+        return square, random if opponent is None and cut else in_opening
 
     return rollout(choose, games, dice.device, learner_black)
 

@@ -43,7 +43,12 @@ def outcome(margin: Tensor, scale: float, kind: str = "margin") -> Tensor:
 
 @torch.no_grad()
 def lambda_returns(
-    values: Tensor, trajectory: Trajectory, final: Tensor, lam: float, exact: Tensor | None = None
+    values: Tensor,
+    trajectory: Trajectory,
+    final: Tensor,
+    lam: float,
+    exact: Tensor | None = None,
+    searched: Tensor | None = None,
 ) -> Tensor:
     """TD(λ)'s targets ``[T, B]`` for the rows of whole games, by one scan from the end; 0 beyond a game's end.
 
@@ -51,7 +56,8 @@ def lambda_returns(
     is that row's target. Before it, the target mixes the next row's value (weight 1 − λ) and the next row's target
     (weight λ), seen from this side. If the next move was explored, it tells nothing about this row: the target is the
     row's own value, so the error is 0. Where ``exact`` [T, B] is not NaN, it is the target, and the rows before build
-    on it.
+    on it. Where ``searched`` [T, B] is not NaN, this value of a search from the row itself stands for the next row's
+    value, and after an explored move for the whole target, since a search does not ask what was played.
     """
     if not 0 <= lam <= 1:
         raise OthelloError(f"lam is {lam}; it must be from 0 to 1")
@@ -63,6 +69,9 @@ def lambda_returns(
         if targets:
             ahead = sign[t] * ((1 - lam) * values[t + 1] + lam * targets[-1])
             ahead = torch.where(trajectory.explored[t + 1], values[t], ahead)
+            if searched is not None:
+                far = torch.where(trajectory.explored[t + 1], searched[t], sign[t] * targets[-1])
+                ahead = torch.where(searched[t].isnan(), ahead, (1 - lam) * searched[t] + lam * far)
             target = torch.where(last == t, final, ahead)
         if exact is not None:
             target = torch.where(exact[t].isnan(), target, exact[t])

@@ -34,6 +34,11 @@ def net_kinds() -> tuple[str, ...]:
     return tuple(_KINDS)
 
 
+def net_options(kind: Any) -> tuple[str, ...]:
+    """The options that a kind of net has; none if there is no such kind."""
+    return tuple(inspect.signature(_KINDS[kind]).parameters) if kind in _KINDS else ()
+
+
 def make_net(config: Mapping[str, Any]) -> Net:
     """A new net. What the configuration does not say has the default of the net's class."""
     if not isinstance(config, Mapping):

@@ -1,0 +1,165 @@
+"""The command line of ``train.py``: what can be typed, what is printed, what is said when something was wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
+from othello_nn.faces.cli import INTERRUPTED, CommandParser, UsageError, number_type
+from othello_nn.game.syntax import OthelloError
+
+if TYPE_CHECKING:
+    from othello_nn.learn.processes import Processes
+    from othello_nn.learn.runs import Run
+    from othello_nn.learn.trainer import Summary, Trainer
+
+RUNS = Path("runs")
+
+
+def parser() -> CommandParser:
+    presets = "\n".join(f"  {name:17s} {load_preset(name).description}" for name in preset_names())
+    epilog = f"""\
+presets:
+{presets}
+
+examples:
+  python train.py                                       half a minute to a net that plays
+  python train.py --preset league                       the Othello League's specialist, in some minutes
+  python train.py --preset triangle --minutes 5 --set net.maps=24 --set td.lambda=0.5
+  python train.py --resume triangle-1                   go on where it stopped
+  torchrun --nproc-per-node 2 train.py --preset triangle
+  tensorboard --logdir runs                             watch
+
+A run is a folder in runs/: curves, the state to resume from, and net.safetensors, which is a player:
+  python play.py match runs/quick-1/net.safetensors swh
+exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl-C (what was learnt is saved)
+"""
+    made = CommandParser(prog="train.py", description="Teach a net Othello.", epilog=epilog)
+    made.add_argument("--preset", metavar="NAME", help=f"what to train, see below ({DEFAULT_PRESET})")
+    made.add_argument("--device", metavar="D", help="auto, cpu, cuda or cuda:N (auto)")
+    made.add_argument("--minutes", type=number_type(float, 0.001, "a number of minutes"), metavar="M", help="stop then")
+    made.add_argument("--games", type=number_type(int, 1, "a whole number from 1"), metavar="N", help="so many games")
+    made.add_argument("--run", metavar="NAME", help="the run's name (the preset's, numbered)")
+    made.add_argument("--resume", metavar="RUN", help="go on with a run, with its settings")
+    made.add_argument(
+        "--seed", type=number_type(int, 0, "a whole number from 0"), metavar="S", help="of all chance (1)"
+    )
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the preset")
+    made.add_argument("--threads", type=number_type(int, 1, "a whole number from 1"), metavar="N", help="cores (all)")
+    made.add_argument("--print-config", action="store_true", help="print the settings as JSON and stop")
+    made.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    try:
+        arguments = parser().parse_args(argv)
+        if arguments.print_config:
+            print(json.dumps(_config(arguments).as_dict(), indent=2, ensure_ascii=False))
+            return 0
+        return _train(arguments)
+    except (UsageError, OthelloError) as error:
+        from othello_nn.learn.trainer import TrainingError
+
+        print(f"train.py: {error}", file=sys.stderr)
+        return 1 if isinstance(error, TrainingError) else 2
+    except KeyboardInterrupt:
+        print("train.py: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _config(arguments: Namespace) -> Config:
+    config = load_preset(arguments.preset or DEFAULT_PRESET)
+    given = {"seed": arguments.seed, "device": arguments.device, "games": arguments.games}
+    return config.changed(arguments.set, **{key: value for key, value in given.items() if value is not None})
+
+
+def _train(arguments: Namespace) -> int:
+    config = None if arguments.resume else _config(arguments)
+    if arguments.resume:
+        for name in ("preset", "run", "seed", "set"):
+            if getattr(arguments, name):
+                raise UsageError(f"--{name} cannot go with --resume: a resumed run keeps its settings")
+    # Torch takes seconds to load: what is wrong with the words was said before.
+    from othello_nn.learn import processes
+    from othello_nn.learn.runs import Run
+    from othello_nn.learn.trainer import Trainer, choose_device
+
+    run = Run.open(RUNS, arguments.resume) if config is None else None
+    config = run.config if config is None and run is not None else config
+    assert config is not None
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    device = choose_device(arguments.device or config.device, local_rank)
+    group = processes.join(device)
+    try:
+        run = _shared_run(arguments, config, run, group)
+        threads = _set_threads(arguments.threads, group)
+        trainer = Trainer(run, group, device, threads, minutes=arguments.minutes, quiet=arguments.json)
+        if arguments.resume:
+            trainer.resume()
+        if group.leads:
+            _announce(run, trainer, device, threads, group.count)
+        summary = trainer.train()
+        if group.leads:
+            _report(run, summary, arguments.json)
+        if summary.unsaved:
+            print(f"train.py: the run's last state is not saved: {summary.unsaved}", file=sys.stderr)
+            return 1
+        return INTERRUPTED if summary.interrupted else 0
+    finally:
+        processes.leave()
+
+
+def _shared_run(arguments: Namespace, config: Config, run: Run | None, group: Processes) -> Run:
+    """The run of all processes: one makes it, the others are told its name."""
+    from othello_nn.learn.runs import Run
+
+    if run is not None:
+        if arguments.games:
+            run = Run(run.folder, config.changed(games=arguments.games))
+            if group.leads:
+                run.write_config()
+        return run
+    made = Run.create(RUNS, arguments.run, config) if group.leads else None
+    name = group.told(made.name if made is not None else "")
+    return made or Run(RUNS / name, config)
+
+
+def _set_threads(threads: int | None, group: Processes) -> int:
+    """Cores for this process. Torch takes one: games are played in the others meanwhile."""
+    import torch
+
+    shared = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))) if group.count > 1 else 1
+    threads = threads or max(1, (os.cpu_count() or 1) // shared)
+    torch.set_num_threads(max(1, threads // 2))
+    return threads
+
+
+def _announce(run: Run, trainer: Trainer, device: str, threads: int, processes: int) -> None:
+    net = trainer.learner.net()
+    count = sum(parameter.numel() for parameter in net.parameters())
+    where = f"{device}, {threads} threads" + (f", {processes} processes" if processes > 1 else "")
+    print(json.dumps(run.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
+    begun = f", from {trainer.learner.games:,} games on" if trainer.learner.games else ""
+    print(f"{run.folder}: {net.kind} net of {count:,} weights on {where}{begun}", file=sys.stderr)
+    print(f"watch: tensorboard --logdir {RUNS}", file=sys.stderr, flush=True)
+
+
+def _report(run: Run, summary: Summary, as_json: bool) -> None:
+    scores = {tag.removeprefix("score/"): round(score, 4) for tag, score in summary.scores.items()}
+    if as_json:
+        facts = {"run": run.name, "net": str(run.net_path), "games": summary.games, "seconds": summary.seconds}
+        print(json.dumps(facts | {"finished": summary.finished, "scores": scores}))
+        return
+    how = "finished" if summary.finished else f"stopped; go on with: python train.py --resume {run.name}"
+    print(f"{run.name}: {how}")
+    print(f"{summary.games:,} games in {summary.seconds:.0f} s")
+    print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()))
+    print(f"play it:   python play.py match {run.net_path} swh")
+    print(f"ask it:    python play.py bestmove start --player {run.net_path}")

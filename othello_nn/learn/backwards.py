@@ -1,0 +1,317 @@
+"""Learning from the endgame backwards: late stages first, from exact scores; earlier ones from searches that end there.
+
+The net is a linear n-tuple net in stages. A round goes through the stages from the end of the game to its beginning.
+For each it plays games with the evaluator of the round before (``Mobility`` in the first), takes one position from
+each, and asks what it is worth: the solver where few squares are empty, else a search whose leaves lie in stages
+already learnt. The truth travels backwards, a stage at a time. Then the stage's weights are fitted by gradient descent
+on the squared error in discs, each position as a random one of its eight images.
+
+A label is the mean of two searches, of ``depth`` and one ply less. A search errs in favour of the side that moves last
+in it, always the same side at even depths, and from stage to stage these errors would add up; an odd depth turns them
+round, so that the mean keeps them small.
+
+Nothing depends on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numba import float32, int64, uint64
+
+from othello_nn.config import Backwards, ConfigError
+from othello_nn.engine.alphabeta import INFINITY, node
+from othello_nn.engine.endgame import end_node
+from othello_nn.engine.evaluate import Mobility, leaf_begin
+from othello_nn.engine.oneply import new_scratch, one_ply
+from othello_nn.engine.tables import Shapes, TableEvaluator, mirrored_cells, stages_of_empties
+from othello_nn.engine.ttable import NO_MOVE, SCORE_DISC, TranspositionTable
+from othello_nn.engine.workspace import (
+    EVERYTHING,
+    FRAME_BYTES,
+    FRAME_FEATURES,
+    FRAMES,
+    PROBCUT_CUTS,
+    SWITCHES,
+    Workspace,
+)
+from othello_nn.game.bits import flips_of, legal_of, load_i16, popcount
+from othello_nn.game.compiling import kernel
+from othello_nn.game.kernels import ONE, ZERO, below, next_random, nth_square, random_stream, transform
+from othello_nn.nets import NTupleNet
+
+OPENING_PLIES = 12  # at most so many random plies make a game its own
+SLAB = 1 << 16  # positions labelled in one step
+CHUNK = 1 << 12  # positions labelled with one transposition table
+TABLE_MB = 2
+FOCUS_DISCS = 24
+RATES = (0.4, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02)  # of each epoch; divided by the number of lookups
+TESTED = 20  # one position in so many is kept from the fit, to tell its error
+FEWEST = 200  # distinct positions a stage needs to be fitted at all
+START = (np.uint64(1 << 28 | 1 << 35), np.uint64(1 << 27 | 1 << 36))
+
+
+@kernel()
+def sample_positions(ev, scratch, seed, first, fewest, most, movers, opponents):
+    """One position with ``fewest``…``most`` empties, and a move to make, from each of so many games.
+
+    A game opens with random plies, goes on with random moves of some share down to some number of empties, and then
+    takes the best move at 1-ply.
+    """
+    for i in range(movers.size):
+        state = random_stream(seed, uint64(first + i))
+        found = False
+        while not found:
+            mover, opponent = START
+            empties = int64(60)
+            state = next_random(state)
+            target = fewest + below(state, int64(most - fewest + 1))
+            state = next_random(state)
+            opening = int64(60) - below(state, int64(OPENING_PLIES + 1))
+            state = next_random(state)
+            noisy = opening - below(state, int64(max(opening - target, int64(0)) + 1))
+            state = next_random(state)
+            noise = int64(13) << below(state, int64(5))  # of 256: 5, 10, 20, 40 or 80 %
+            while True:
+                moves = legal_of(mover, opponent)
+                if moves == ZERO:
+                    mover, opponent = opponent, mover
+                    moves = legal_of(mover, opponent)
+                    if moves == ZERO:
+                        break
+                if empties <= target:
+                    found = True
+                    break
+                state = next_random(state)
+                if empties > opening or (empties > noisy and below(state, int64(256)) < noise):
+                    state = next_random(state)
+                    square = nth_square(moves, below(state, popcount(moves)))
+                else:
+                    square, state = one_ply(ev, scratch, mover, opponent, moves, empties, state)
+                turned = flips_of(mover, opponent, square)
+                mover, opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+                empties -= int64(1)
+        movers[i], opponents[i] = mover, opponent
+
+
+@kernel()
+def label_positions(ev, workspace, movers, opponents, solve_empties, depth, labels):
+    """Write what each position is worth to its mover, in discs: solved, or the mean of two searches."""
+    for i in range(movers.size):
+        mover, opponent = movers[i], opponents[i]
+        empties = int64(64) - popcount(mover | opponent)
+        if empties <= solve_empties:
+            labels[i] = float32(end_node(mover, opponent, int64(-64), int64(64), empties, workspace))
+            continue
+        features = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES) + int64(FRAME_FEATURES)
+        total = int64(0)
+        for plies in (int64(depth - int64(1)), depth):
+            leaf_begin(ev, features, mover, opponent)
+            low, high = int64(-INFINITY), int64(INFINITY)
+            total += node(ev, workspace, mover, opponent, low, high, plies, int64(NO_MOVE))
+        labels[i] = float32(total) / float32(2 * SCORE_DISC)
+
+
+@kernel()
+def fit_epoch(ev, scratch, origins, used, weights, movers, opponents, labels, order, rate, seed):
+    """One pass of gradient descent over a stage in the given order; the mean squared error in discs."""
+    squared = 0.0
+    state = random_stream(seed, ZERO)
+    for index in order:
+        state = next_random(state)
+        image = below(state, int64(8))
+        leaf_begin(ev, scratch, transform(movers[index], image), transform(opponents[index], image))
+        total = float32(0)
+        for lane in range(used):
+            total += weights[origins[lane] + load_i16(scratch, int64(2 * lane))]
+        error = labels[index] - total
+        squared += error * error
+        # Games are decided near zero: a lopsided position teaches less than its large error would.
+        step = rate * error / (float32(1) + (labels[index] / float32(FOCUS_DISCS)) ** 2)
+        for lane in range(used):
+            weights[origins[lane] + load_i16(scratch, int64(2 * lane))] += step
+    return squared / max(order.size, 1)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Positions with what they are worth to the mover, in discs."""
+
+    movers: np.ndarray
+    opponents: np.ndarray
+    labels: np.ndarray
+
+    def pick(self, index) -> Labelled:
+        return Labelled(self.movers[index], self.opponents[index], self.labels[index])
+
+    @staticmethod
+    def joined(parts: Sequence[Labelled]) -> Labelled:
+        columns = zip(*((part.movers, part.opponents, part.labels) for part in parts), strict=True)
+        return Labelled(*(np.concatenate(column) for column in columns))
+
+
+class BackwardsLearner:
+    """Rounds of learning from the end of the game to its beginning.
+
+    ``step`` labels ``SLAB`` positions of a stage, and fits the stage once it has all of them. ``games`` counts games,
+    each of which gives one position.
+    """
+
+    def __init__(self, net: NTupleNet, options: Backwards, *, seed: int = 0, threads: int = 1):
+        if net.dim != 1 or net.shared or net.view != "inversion":
+            raise ConfigError("learning backwards is for n-tuple nets of dim 1, with separate stages, by inversion")
+        self._net, self.shapes, self.stages = net, net.shapes, net.stages
+        self.options, self.seed, self.threads = options, seed, threads
+        self.stage_of_empties = stages_of_empties(self.stages)
+        self.weights = np.zeros((self.stages, self.shapes.cells), np.float32)
+        """In discs."""
+        self.player: TableEvaluator | None = None
+        """Who plays this round's games; None in the first round."""
+        self.games = 0
+        self.stages_done = 0
+        self._slabs: list[Labelled] = []
+
+    @property
+    def progress(self) -> float:
+        return min(self.games / (self.stages * sum(self.options.positions)), 1.0)
+
+    def step(self) -> dict[str, float]:
+        """Label some positions; with the last of a stage, learn it. The metrics are those of a stage learnt."""
+        round_number, stage = divmod(self.stages_done, self.stages)
+        wanted = self.options.positions[round_number]
+        before = self.games - self._games_before(round_number, stage)
+        count = min(SLAB, wanted - before)
+        if stage and not before:
+            self.weights[stage] = self.weights[stage - 1]
+        self._slabs.append(self._labelled(_seed(self.seed, round_number, stage), stage, before, count))
+        self.games += count
+        if before + count < wanted:
+            return {}
+        metrics = self._fitted(stage)
+        self._slabs.clear()
+        self.stages_done += 1
+        if self.stages_done % self.stages == 0:
+            self.player = self.evaluator()
+        return metrics | {"backwards/round": round_number + 1.0}
+
+    def _games_before(self, round_number: int, stage: int) -> int:
+        return self.stages * sum(self.options.positions[:round_number]) + stage * self.options.positions[round_number]
+
+    def net(self) -> NTupleNet:
+        with torch.no_grad():
+            self._net.weight.copy_(torch.from_numpy(self.weights))
+        return self._net
+
+    def evaluator(self) -> TableEvaluator:
+        """What the search reads of the weights so far."""
+        limit = np.iinfo(np.int16).max
+        scaled = np.clip(np.rint(self.weights * SCORE_DISC), -limit, limit).astype(np.int16)
+        return TableEvaluator("backwards", self.shapes, scaled, self.stage_of_empties)
+
+    def state(self) -> dict[str, np.ndarray]:
+        arrays = {"weights": self.weights, "counts": np.array([self.games, self.stages_done])}
+        if self.player is not None:
+            arrays["player"] = self.player.weights
+        if self._slabs:
+            slabs = Labelled.joined(self._slabs)
+            arrays |= {"movers": slabs.movers, "opponents": slabs.opponents, "labels": slabs.labels}
+        return arrays
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self.weights = arrays["weights"].copy()
+        self.games, self.stages_done = (int(count) for count in arrays["counts"])
+        if "player" in arrays:
+            self.player = TableEvaluator("player", self.shapes, arrays["player"], self.stage_of_empties)
+        self._slabs = [Labelled(*(arrays[n] for n in ("movers", "opponents", "labels")))] if "labels" in arrays else []
+
+    def _empties(self, stage: int) -> tuple[int, int]:
+        """Fewest and most empties to learn a stage from: one more on each side, so that values do not jump."""
+        empties = np.flatnonzero(self.stage_of_empties == stage)
+        return max(int(empties.min()) - 1, 1), min(int(empties.max()) + 1, 60)
+
+    def _labelled(self, seed: int, stage: int, first: int, count: int) -> Labelled:
+        """The distinct positions of games number ``first`` and on, with their labels."""
+        leaf: Any = Mobility() if self.player is None else self.player.leaf
+        movers, opponents = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+
+        def sample(part: slice) -> None:
+            scratch = new_scratch()
+            numbers = (np.uint64(seed), first + part.start, *self._empties(stage))
+            sample_positions(leaf, scratch.ctypes.data, *numbers, movers[part], opponents[part])
+
+        self._parallel(sample, count)
+        distinct = _distinct(movers, opponents)
+        movers, opponents = movers[distinct], opponents[distinct]
+        labels = np.zeros(len(movers), np.float32)
+        so_far = self.evaluator()
+        searcher = so_far.leaf
+
+        def label(part: slice) -> None:
+            # A fresh table for each part: what a search finds in it must not hang on which thread came first.
+            workspace = Workspace(TranspositionTable(TABLE_MB), np.zeros(8, np.uint8))
+            workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
+            limits = (self.options.solve_empties, self.options.depth)
+            label_positions(searcher, workspace.address, movers[part], opponents[part], *limits, labels[part])
+
+        self._parallel(label, len(labels))
+        return Labelled(movers, opponents, labels)
+
+    def _fitted(self, stage: int) -> dict[str, float]:
+        """Learn a stage from its slabs; its error in discs on positions kept from the fit."""
+        data = Labelled.joined(self._slabs)
+        data = data.pick(_distinct(data.movers, data.opponents))
+        metrics = {"backwards/stage": float(stage), "backwards/positions": float(len(data.labels))}
+        if len(data.labels) < FEWEST:
+            return metrics
+        seed = _seed(self.seed, self.stages_done, 1)
+        data = data.pick(np.random.default_rng(seed).permutation(len(data.labels)))
+        tested = max(len(data.labels) // TESTED, 1)
+        fit(data.pick(slice(tested, None)), self.weights[stage], self.shapes, RATES, seed)
+        self.weights[stage] = symmetric(self.weights[stage], self.shapes)
+        error = fit(data.pick(slice(tested)), self.weights[stage].copy(), self.shapes, (0.0,), seed) ** 0.5
+        return metrics | {"backwards/error_discs": error}
+
+    def _parallel(self, work: Callable[[slice], None], count: int) -> None:
+        with ThreadPoolExecutor(self.threads) as pool:
+            list(pool.map(work, [slice(first, min(first + CHUNK, count)) for first in range(0, count, CHUNK)]))
+
+
+def fit(data: Labelled, weights: np.ndarray, shapes: Shapes, rates: Sequence[float], seed: int) -> float:
+    """Gradient descent on one stage's weights in place, an epoch for each rate; the last epoch's mean squared error."""
+    template = TableEvaluator("fit", shapes, np.zeros((1, shapes.cells), np.int16), np.zeros(65, np.int64))
+    rng = np.random.default_rng(seed)
+    used = len(shapes.placements) + 1
+    origins, scratch = shapes.origins.astype(np.int64), new_scratch()
+    error = 0.0
+    for epoch, rate in enumerate(rates):
+        order = rng.permutation(len(data.labels))
+        arrays = (weights, data.movers, data.opponents, data.labels, order)
+        step = np.float32(rate / used)
+        numbered = np.uint64(_seed(seed, epoch))
+        error = fit_epoch(template.leaf, scratch.ctypes.data, origins, used, *arrays, step, numbered)
+    return float(error)
+
+
+def symmetric(weights: np.ndarray, shapes: Shapes) -> np.ndarray:
+    """The mean over cells that mirror images of a position read, ``[…, cells]``, so that all eight evaluate alike."""
+    weights = weights.copy()
+    tables = {placement.table: placement.squares for placement in reversed(shapes.placements)}
+    for table, squares in tables.items():
+        cells = shapes.table_starts[table] + mirrored_cells(squares)  # [images, 3^n]
+        weights[..., cells[0]] = weights[..., cells].mean(axis=-2)
+    return weights
+
+
+def _distinct(movers: np.ndarray, opponents: np.ndarray) -> np.ndarray:
+    """Where each position stands first, in order."""
+    return np.sort(np.unique(np.stack([movers, opponents]), axis=1, return_index=True)[1])
+
+
+def _seed(*numbers: int) -> int:
+    """A seed that differs for every tuple of numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])

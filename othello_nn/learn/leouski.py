@@ -1,0 +1,461 @@
+"""Leouski's training as he printed it in 1995: two triangle nets, black's and white's, learn by playing each other.
+
+At each of its turns t a net says P_t, what the position is worth to it. A search of two plies (its own move and the
+reply, judged by the same net) gives P_{t+1} and the move; with fewer than eleven empty squares the search goes to the
+end of the game, and P_{t+1} is the squashed margin. Then Δw = α (P_{t+1} − P_t) ∇P_t, which is TD(0). Updates are added
+up and made when the game is over. With application coefficients (``nets/staged.py``) P is the blend of several nets and
+its gradient goes through the blend.
+
+Where the report leaves a choice, this is ours:
+
+* Chance: "a better move was ignored versus already considered one with probability 0.1" holds for the side's own moves
+  in searches of two plies, considered from a1 to h8; P_{t+1} is the result of the search as it went, so the value of
+  the move that is made. Exhaustive searches ignore nothing, and what they find is the margin that the game ends with.
+* A side that must pass in the search passes, as its ply; a game that ends inside the search has its squashed margin.
+  A side that must pass in the game has no turn, and learns nothing.
+
+Read ``nets/triangle.py`` first. Tables compiled for the search would have to be made anew after each game; here kernels
+compute the net itself, in float64 and without allocation: the sums that go into the hidden units are carried along from
+a position to those after it. All games are played in turn by one thread: each begins with what the last one taught.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numba import int64, uint64
+
+from othello_nn.engine.compile import Evaluator, compile_net
+from othello_nn.engine.endgame import end_node
+from othello_nn.engine.ttable import TranspositionTable
+from othello_nn.engine.workspace import Workspace
+from othello_nn.game.bits import flips_of, legal_of, lowest_square, popcount
+from othello_nn.game.compiling import kernel
+from othello_nn.game.kernels import ONE, ZERO, below, final_score, next_random, random_stream
+from othello_nn.game.rules import START_MOVER, START_OPPONENT
+from othello_nn.game.syntax import OthelloError
+from othello_nn.learn.trajectory import MOST_MOVES
+from othello_nn.nets.base import Net
+from othello_nn.nets.registry import make_net
+from othello_nn.nets.staged import Doubled, Staged
+from othello_nn.nets.triangle import TRIANGLES, TriangleNet
+
+BLACK, WHITE = 0, 1
+SIDES = ("black", "white")
+CHANCES = 1 << 32  # a probability as a whole number of these, to be compared with a draw
+TABLE_MB = 1.0  # endings of ten squares need little
+SATURATED = 40.0  # beyond this Squash is ±1 in double precision
+ROOT, AFTER_MOVE, AFTER_REPLY = range(3)
+SQUARED, TURNS, MARGIN, POINTS = range(4)  # of the statistics: sums over games; margin and points are black's
+
+_START = (np.uint64(START_MOVER), np.uint64(START_OPPONENT))
+_SQUARES = np.array(TRIANGLES)  # [8, 10]
+# The one or two places of each square, [64, 2]: in which triangle (−1: no second place), as which of its squares.
+_TRIANGLE = np.full((64, 2), -1)
+_PLACE = np.zeros((64, 2), np.int64)
+for _square in range(64):
+    for _n, (_t, _j) in enumerate(np.argwhere(_square == _SQUARES)):
+        _TRIANGLE[_square, _n], _PLACE[_square, _n] = _t, _j
+
+
+class Nets(NamedTuple):
+    """Both colours' nets (black's first), or their gradients: float64, views of one vector.
+
+    A hidden unit is a triangle and a column k = net · maps + map; a net that is not staged is a single one with
+    coefficient 1. A symmetric net has equal rows of ``biases`` and ``outputs``.
+    """
+
+    everything: np.ndarray  # [all]
+    weights: np.ndarray  # [2, 10 or 20, columns]
+    biases: np.ndarray  # [2, 8, columns]
+    outputs: np.ndarray  # [2, 8, columns]
+    output_bias: np.ndarray  # [2, nets]
+    coefficients: np.ndarray  # [2, 65, nets] by discs on the board
+
+
+class Work(NamedTuple):
+    """Memory of a search, and the record of a game."""
+
+    sums: np.ndarray  # [3, 8, columns]: what goes into the hidden units at the root and after one and two plies
+    hidden: np.ndarray  # [8, columns]
+    columns: np.ndarray  # [columns]
+    values: np.ndarray  # [nets]
+    movers: np.ndarray  # [60] uint64: positions of the turns
+    opponents: np.ndarray
+    colours: np.ndarray  # [60] int64: who was to move
+    predictions: np.ndarray  # [60]: P_t
+    targets: np.ndarray  # [60]: P_{t+1}
+
+
+class Rules(NamedTuple):
+    """Numbers that kernels need."""
+
+    alpha: float
+    ignore: int  # of CHANCES
+    exact_below: int
+    scale: float  # discs
+    symmetric: bool
+    learns_coefficients: bool
+
+
+# --- the net ---------------------------------------------------------------------------------------------------------
+
+
+@kernel("float64(float64)")
+def squash(x):
+    """2 / (1 + e^−x) − 1 within 10⁻¹². eˣ is the 1024th power of a short series: loops over this become vector code."""
+    y = min(max(x, -SATURATED), SATURATED) * (1 / 1024)
+    power = 1 + y * (1 + y * (1 / 2 + y * (1 / 6 + y * (1 / 24))))
+    for _ in range(10):
+        power *= power
+    return 1 - 2 / (1 + power)
+
+
+@kernel()
+def add_square(nets, work, level, colour, square, step, filled):
+    """Change the sums for a square whose disc became ``step`` more the net's own; ``filled`` if it was empty."""
+    for n in range(2):
+        t, j = _TRIANGLE[square, n], _PLACE[square, n]
+        if t >= 0:
+            for k in range(work.columns.size):
+                work.sums[level, t, k] += step * nets.weights[colour, j, k]
+            if filled and nets.weights.shape[1] > 10:
+                for k in range(work.columns.size):
+                    work.sums[level, t, k] -= nets.weights[colour, 10 + j, k]
+
+
+@kernel()
+def begin(nets, work, colour, mover, opponent):
+    """Write the sums of a position at the root, seen by the mover."""
+    for t in range(8):
+        for k in range(work.columns.size):
+            work.sums[ROOT, t, k] = nets.biases[colour, t, k]
+        for j in range(10, nets.weights.shape[1]):  # as if all squares were empty
+            for k in range(work.columns.size):
+                work.sums[ROOT, t, k] += nets.weights[colour, j, k]
+    discs = mover | opponent
+    while discs != ZERO:
+        square = lowest_square(discs)
+        discs &= discs - ONE
+        own = 1.0 if mover & (ONE << uint64(square)) != ZERO else -1.0
+        add_square(nets, work, ROOT, colour, square, own, True)
+
+
+@kernel()
+def advance(nets, work, level, colour, square, turned, side):
+    """Write the sums after a move at ``level`` from those before it; ``side`` is +1 for the net's own, −1 for not."""
+    for t in range(8):
+        for k in range(work.columns.size):
+            work.sums[level, t, k] = work.sums[level - 1, t, k]
+    add_square(nets, work, level, colour, square, side, True)
+    while turned != ZERO:
+        add_square(nets, work, level, colour, lowest_square(turned), 2 * side, False)
+        turned &= turned - ONE
+
+
+@kernel()
+def value_at(nets, work, level, colour, discs):
+    """P of the position whose sums are at ``level``, with so many discs on the board; ``values`` gets each net's."""
+    columns, count = work.columns.size, work.values.size
+    maps = columns // count
+    for t in range(8):
+        for k in range(columns):
+            work.hidden[t, k] = nets.outputs[colour, t, k] * squash(work.sums[level, t, k])
+    for k in range(columns):
+        work.columns[k] = work.hidden[0, k]
+    for t in range(1, 8):
+        for k in range(columns):
+            work.columns[k] += work.hidden[t, k]
+    value = 0.0
+    for i in range(count):
+        total = nets.output_bias[colour, i]
+        for k in range(i * maps, (i + 1) * maps):
+            total += work.columns[k]
+        work.values[i] = squash(total)
+        value += nets.coefficients[colour, discs, i] * work.values[i]
+    return value
+
+
+@kernel()
+def add_gradient(nets, gradient, work, colour, mover, opponent, factor, rules):
+    """Add ``factor`` · ∇P of a position. P = Σ c_i Squash(b_i + Σ o Squash(sums)), and Squash' = (1 − Squash²) / 2."""
+    begin(nets, work, colour, mover, opponent)
+    discs = popcount(mover | opponent)
+    value_at(nets, work, ROOT, colour, discs)
+    columns, count = work.columns.size, work.values.size
+    maps = columns // count
+    for i in range(count):
+        if rules.learns_coefficients:
+            gradient.coefficients[colour, discs, i] += factor * work.values[i]
+        slope = factor * nets.coefficients[colour, discs, i] * (1 - work.values[i] ** 2) / 2
+        gradient.output_bias[colour, i] += slope
+        for k in range(i * maps, (i + 1) * maps):
+            work.columns[k] = slope
+    for t in range(8):
+        for k in range(columns):
+            unit = squash(work.sums[ROOT, t, k])
+            gradient.outputs[colour, t, k] += work.columns[k] * unit
+            # From here on ``hidden`` is the derivative by the unit's sum.
+            work.hidden[t, k] = work.columns[k] * nets.outputs[colour, t, k] * (1 - unit * unit) / 2
+            gradient.biases[colour, t, k] += work.hidden[t, k]
+        for j in range(10):
+            bit = ONE << uint64(_SQUARES[t, j])
+            own = 1.0 if mover & bit != ZERO else (-1.0 if opponent & bit != ZERO else 0.0)
+            if own != 0.0:
+                for k in range(columns):
+                    gradient.weights[colour, j, k] += own * work.hidden[t, k]
+            elif nets.weights.shape[1] > 10:
+                for k in range(columns):
+                    gradient.weights[colour, 10 + j, k] += work.hidden[t, k]
+
+
+# --- the game --------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def value_of_move(nets, work, rules, colour, mover, opponent, square, enough):
+    """What a move is worth after the worst reply; anything ≤ ``enough`` if it is no more than that.
+
+    The sums of the position must be at the root. All leaves have the mover's side to move again.
+    """
+    turned = flips_of(mover, opponent, square)
+    own, other = mover ^ turned ^ (ONE << uint64(square)), opponent ^ turned
+    discs = popcount(own | other)
+    advance(nets, work, AFTER_MOVE, colour, square, turned, 1.0)
+    replies = legal_of(other, own)
+    if replies == ZERO:
+        if legal_of(own, other) == ZERO:
+            return squash(final_score(own, other) / rules.scale)
+        return value_at(nets, work, AFTER_MOVE, colour, discs)
+    worst = np.inf
+    while replies != ZERO and worst > enough:
+        reply = lowest_square(replies)
+        replies &= replies - ONE
+        turned = flips_of(other, own, reply)
+        mine, theirs = own ^ turned, other ^ turned ^ (ONE << uint64(reply))
+        if legal_of(mine, theirs) == ZERO and legal_of(theirs, mine) == ZERO:
+            value = squash(final_score(mine, theirs) / rules.scale)
+        else:
+            advance(nets, work, AFTER_REPLY, colour, reply, turned, -1.0)
+            value = value_at(nets, work, AFTER_REPLY, colour, discs + 1)
+        worst = min(worst, value)
+    return worst
+
+
+@kernel("Tuple((int64, int64))(uint64, uint64, uint64, int64, int64)")
+def solve(mover, opponent, moves, empties, workspace):
+    """The best move, and the margin in discs that it leads to."""
+    best, best_square = int64(-65), int64(-1)
+    while moves != ZERO and best < int64(64):
+        square = lowest_square(moves)
+        moves &= moves - ONE
+        turned = flips_of(mover, opponent, square)
+        own, other = mover ^ turned ^ (ONE << uint64(square)), opponent ^ turned
+        high = -max(best, int64(-64))  # a move that is no better need not be known more closely
+        margin = -end_node(other, own, int64(-64), int64(high), int64(empties - 1), workspace)
+        if margin > best:
+            best, best_square = margin, square
+    return best_square, best
+
+
+@kernel()
+def search(nets, work, rules, workspace, colour, mover, opponent, moves, state):
+    """The move found, its value and the random state; the sums of the position must be at the root."""
+    empties = int64(64) - popcount(mover | opponent)
+    if empties < rules.exact_below:
+        square, margin = solve(mover, opponent, moves, empties, workspace)
+        return square, squash(margin / rules.scale), state
+    best, best_square = -np.inf, int64(-1)
+    while moves != ZERO:
+        square = lowest_square(moves)
+        moves &= moves - ONE
+        value = value_of_move(nets, work, rules, colour, mover, opponent, square, best)
+        if best_square >= 0:
+            if not value > best:
+                continue
+            state = next_random(state)
+            if below(state, int64(CHANCES)) < rules.ignore:
+                continue
+        best, best_square = value, square
+    return best_square, best, state
+
+
+@kernel()
+def play_game(nets, work, rules, workspace, state):
+    """Play a game and record its turns in ``work``; how many there were, and black's margin."""
+    mover, opponent = _START
+    colour, turns = int64(BLACK), int64(0)
+    while True:
+        moves = legal_of(mover, opponent)
+        if moves == ZERO:
+            mover, opponent, colour = opponent, mover, int64(1) - colour
+            moves = legal_of(mover, opponent)
+            if moves == ZERO:
+                margin = final_score(mover, opponent)
+                return turns, (margin if colour == BLACK else -margin)
+        begin(nets, work, colour, mover, opponent)
+        work.predictions[turns] = value_at(nets, work, ROOT, colour, popcount(mover | opponent))
+        square, target, state = search(nets, work, rules, workspace, colour, mover, opponent, moves, state)
+        work.movers[turns], work.opponents[turns], work.colours[turns] = mover, opponent, colour
+        work.targets[turns] = target
+        turns += int64(1)
+        turned = flips_of(mover, opponent, square)
+        mover, opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        colour = int64(1) - colour
+
+
+@kernel()
+def gradient_of_game(nets, gradient, work, rules, turns):
+    """Write Σ (P_{t+1} − P_t) ∇P_t over the recorded turns."""
+    for i in range(gradient.everything.size):
+        gradient.everything[i] = 0.0
+    for turn in range(turns):
+        error = work.targets[turn] - work.predictions[turn]
+        mover, opponent = work.movers[turn], work.opponents[turn]
+        add_gradient(nets, gradient, work, work.colours[turn], mover, opponent, error, rules)
+    if rules.symmetric:  # the eight share a parameter, and so the sum of their gradients
+        for array in (gradient.biases, gradient.outputs):
+            for colour in range(2):
+                for k in range(array.shape[2]):
+                    total = 0.0
+                    for t in range(8):
+                        total += array[colour, t, k]
+                    for t in range(8):
+                        array[colour, t, k] = total
+
+
+@kernel()
+def train(nets, gradient, work, rules, workspace, seed, first, count, statistics):
+    """Games ``first`` … ``first + count − 1``, each followed by its update. A game's number makes its chances."""
+    for number in range(first, first + count):
+        turns, margin = play_game(nets, work, rules, workspace, random_stream(seed, uint64(number)))
+        gradient_of_game(nets, gradient, work, rules, turns)
+        for i in range(gradient.everything.size):
+            nets.everything[i] += rules.alpha * gradient.everything[i]
+        for turn in range(turns):
+            statistics[SQUARED] += (work.targets[turn] - work.predictions[turn]) ** 2
+        statistics[TURNS] += turns
+        statistics[MARGIN] += margin
+        statistics[POINTS] += 1.0 if margin > 0 else (0.5 if margin == 0 else 0.0)
+
+
+# --- the learner -----------------------------------------------------------------------------------------------------
+
+
+class LeouskiLearner:
+    """Trains ``{"kind": "doubled", "net": …}`` with a triangle net in it, or a staged one of triangle nets."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        alpha: float = 0.05,
+        ignore: float = 0.1,
+        exact_below: int = 11,
+        games_per_step: int = 20,
+        seed: int = 0,
+    ):
+        if not 0 <= ignore < 1 or not 0 <= exact_below <= 16 or games_per_step < 1 or not alpha >= 0:
+            raise OthelloError(
+                "Leouski's training needs alpha ≥ 0, ignore from 0 to below 1, exact_below from 0 to 16, and a game"
+            )
+        net = make_net(config)
+        inner = net.black if isinstance(net, Doubled) else net
+        parts = list(inner.nets) if isinstance(inner, Staged) else [inner]
+        triangle = parts[0]
+        if not isinstance(net, Doubled) or not isinstance(triangle, TriangleNet):
+            raise OthelloError("Leouski's training is for a doubled net of triangle nets, staged or not")
+        net.reset_parameters(torch.Generator().manual_seed(seed))
+        self.games, self.seed, self.games_per_step = 0, seed, games_per_step
+        self._config, self._staged, self._parts = net.config, isinstance(inner, Staged), len(parts)
+        self._maps, self._symmetric = triangle.maps, triangle.symmetric
+        learned = isinstance(inner, Staged) and inner.gate == "learned"
+        chances = round(ignore * CHANCES)
+        self.rules = Rules(float(alpha), chances, exact_below, triangle.scale, triangle.symmetric, learned)
+        self.nets, self.gradient = (self._new_nets(20 if triangle.empties else 10) for _ in range(2))
+        self.work = self._new_work()
+        self.workspace = Workspace(TranspositionTable(TABLE_MB), np.zeros(8, np.uint8))
+        self._set({name: tensor.double().numpy() for name, tensor in net.state_dict().items()})
+
+    def _new_nets(self, inputs: int) -> Nets:
+        columns = self._parts * self._maps
+        shapes = (2, inputs, columns), (2, 8, columns), (2, 8, columns), (2, self._parts), (2, 65, self._parts)
+        ends = np.cumsum([np.prod(shape) for shape in shapes])
+        everything = np.zeros(ends[-1])
+        views = (part.reshape(shape) for part, shape in zip(np.split(everything, ends[:-1]), shapes, strict=True))
+        return Nets(everything, *views)
+
+    def _new_work(self) -> Work:
+        columns = self._parts * self._maps
+        sums, hidden = np.zeros((3, 8, columns)), np.zeros((8, columns))
+        boards = np.zeros(MOST_MOVES, np.uint64), np.zeros(MOST_MOVES, np.uint64)
+        turns = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES), np.zeros(MOST_MOVES)
+        return Work(sums, hidden, np.zeros(columns), np.zeros(self._parts), *boards, *turns)
+
+    def step(self) -> dict[str, float]:
+        """A few games, one after the other."""
+        statistics, started = np.zeros(4), time.perf_counter()
+        numbers = self.games, self.games_per_step
+        seed = np.uint64(self.seed % 2**64)
+        train(self.nets, self.gradient, self.work, self.rules, self.workspace.address, seed, *numbers, statistics)
+        self.games += self.games_per_step
+        if not np.isfinite(self.nets.everything).all():
+            raise OthelloError(f"the nets have grown beyond all bounds after {self.games} games; lower alpha")
+        return {
+            "loss/td": float(statistics[SQUARED] / statistics[TURNS]),
+            "games/black_score": float(statistics[POINTS] / self.games_per_step),
+            "games/black_margin": float(statistics[MARGIN] / self.games_per_step),
+            "speed/games_per_second": self.games_per_step / max(time.perf_counter() - started, 1e-9),
+        }
+
+    def net(self) -> Net:
+        """A new net with the weights as they are."""
+        net = make_net(self._config)
+        net.load_state_dict({name: torch.from_numpy(array).float() for name, array in self._arrays().items()})
+        return net
+
+    def evaluator(self) -> Evaluator:
+        arrays = {name: array.astype(np.float32) for name, array in self._arrays().items()}
+        return compile_net(self._config, arrays, "leouski")
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The net's arrays in float64, and the number of games, which makes the chances of those to come."""
+        return self._arrays() | {"games": np.array([self.games])}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.games = int(arrays["games"][0])
+        self._set(arrays)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """Copies of the parameters as the net's ``state_dict`` names and shapes them."""
+        arrays = {}
+        for colour, side in enumerate(SIDES):
+            for i in range(self._parts):
+                for name, view in self._views(colour, i).items():
+                    array = view.T[..., 0] if self._symmetric and name in ("biases", "outputs") else view.T
+                    arrays[self._name(side, i) + name] = np.array(array, order="C")
+            if self._staged:
+                arrays[f"{side}.coefficients"] = self.nets.coefficients[colour].copy()
+        return arrays
+
+    def _set(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.nets.coefficients[...] = 1.0
+        for colour, side in enumerate(SIDES):
+            for i in range(self._parts):
+                for name, view in self._views(colour, i).items():
+                    view[...] = arrays[self._name(side, i) + name].T
+            if self._staged:
+                self.nets.coefficients[colour] = arrays[f"{side}.coefficients"]
+
+    def _views(self, colour: int, i: int) -> dict[str, np.ndarray]:
+        """The parameters of one net, each turned round: ``[…, maps]``."""
+        nets, maps = self.nets, slice(i * self._maps, (i + 1) * self._maps)
+        views = {name: getattr(nets, name)[colour, :, maps] for name in ("weights", "biases", "outputs")}
+        return views | {"output_bias": nets.output_bias[colour, i : i + 1].reshape(())}
+
+    def _name(self, side: str, i: int) -> str:
+        return f"{side}.nets.{i}." if self._staged else f"{side}."

@@ -1,0 +1,134 @@
+"""A training run on disk: ``runs/NAME`` with its configuration, the state to go on from, the net so far, its curves.
+
+config.json         what was asked for
+state.safetensors   everything that resuming needs; written in one step, so it is whole whenever the process dies
+net.safetensors     the net so far, for players
+events.out.…        TensorBoard's
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from othello_nn.checkpoint import Checkpoint, write_whole
+from othello_nn.config import Config
+from othello_nn.game.syntax import OthelloError
+from othello_nn.players.spec import did_you_mean
+
+FORMAT_NAME, FORMAT_VERSION = "othello_nn.state", 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class RunError(OthelloError):
+    """A run that cannot be started or resumed."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A folder, and the configuration it was made for."""
+
+    folder: Path
+    config: Config
+
+    @classmethod
+    def create(cls, root: Path, name: str | None, config: Config) -> Run:
+        """A new run; without a name it is called after its preset and the next number."""
+        if name is None:
+            number = 1
+            while (root / f"{config.preset}-{number}").exists():
+                number += 1
+            name = f"{config.preset}-{number}"
+        if not _NAME.fullmatch(name):
+            raise RunError(
+                f"{name!r} cannot be a run's name: letters, digits, '.', '_' and '-', beginning with none of these"
+            )
+        folder = root / name
+        if folder.exists():
+            raise RunError(
+                f"there is a run {name!r} already; go on with it by --resume {name}, or choose another --run"
+            )
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise RunError(f"{folder} cannot be made: {error.strerror or error}") from None
+        run = cls(folder, config)
+        run.write_config()
+        return run
+
+    @classmethod
+    def open(cls, root: Path, name: str) -> Run:
+        """A run that was begun before, by its name or the path of its folder."""
+        folder = root / name if (root / name).is_dir() else Path(name)
+        if not (folder / "config.json").is_file():
+            names = sorted(path.parent.name for path in root.glob("*/config.json"))
+            near = did_you_mean(name, names) if names else f"there are none in {root}"
+            raise RunError(f"there is no run {name!r}; {near}")
+        try:
+            values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RunError(f"{folder / 'config.json'} is damaged: {error}") from None
+        return cls(folder, Config.from_dict(values))
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def state_path(self) -> Path:
+        return self.folder / "state.safetensors"
+
+    @property
+    def net_path(self) -> Path:
+        return self.folder / "net.safetensors"
+
+    def write_config(self) -> None:
+        text = json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False)
+        write_whole(self.folder / "config.json", text.encode())
+
+    def save_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Replace the state; an ``OSError`` leaves the one before as it was."""
+        from safetensors.numpy import save
+
+        meta = {"format": f"{FORMAT_NAME}/{FORMAT_VERSION}", "config": json.dumps(self.config.as_dict())}
+        write_whole(self.state_path, save({name: np.asarray(a, order="C") for name, a in arrays.items()}, meta))
+
+    def load_state(self) -> dict[str, np.ndarray]:
+        """The arrays of the last state saved."""
+        from safetensors import SafetensorError, safe_open
+
+        if not self.state_path.is_file():
+            raise RunError(f"the run {self.name!r} was stopped before its first state was saved: start it anew")
+        try:
+            with safe_open(self.state_path, framework="numpy") as file:
+                name, _, version = (file.metadata() or {}).get("format", "").partition("/")
+                if name != FORMAT_NAME:
+                    raise RunError(f"{self.state_path}: not a training state of this program")
+                if version != str(FORMAT_VERSION):
+                    raise RunError(
+                        f"{self.state_path}: this is version {version} of the format {name}, "
+                        f"this program reads {FORMAT_VERSION}"
+                    )
+                return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+        except SafetensorError as error:
+            reason = " ".join(str(error).split())
+            raise RunError(f"{self.state_path}: not a readable training state ({reason})") from None
+
+    def save_net(self, checkpoint: Checkpoint) -> None:
+        checkpoint.save(self.net_path)
+
+
+def versions() -> dict[str, str]:
+    """What a result has to be read with."""
+    import platform
+    from importlib import metadata
+
+    packages = ("torch", "numpy", "numba")
+    found: dict[str, Any] = {"python": platform.python_version()}
+    return found | {package: metadata.version(package) for package in packages}
