@@ -6,7 +6,7 @@ A benchmark is a function from ``Settings`` to ``Report``, registered under the 
     def perft(settings: Settings) -> Report: ...
 
 ``run.py`` calls it, prints the report's markdown, appends one line to ``results.jsonl`` and, if asked to, puts the
-markdown between the markers of that name in ``docs/search.md``.
+markdown between the markers of that name in a page of ``docs/``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from othello_nn.players.searching import table_evaluator
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results.jsonl"
 POSITIONS = ROOT / "benchmarks" / "positions"
-DOCS = ROOT / "docs" / "search.md"
+DOCS = ROOT / "docs"
 REPEATS = 5
 VERSIONED = ("numba", "llvmlite", "numpy")
 
@@ -202,15 +202,16 @@ def provenance(command: str, machine: dict[str, Any]) -> str:
     )
 
 
-def write_docs(name: str, text: str, path: Path = DOCS) -> bool:
-    """Replace what stands between the markers of ``name``; false if there are none."""
+def write_docs(name: str, text: str, folder: Path = DOCS) -> bool:
+    """Replace what stands between the markers of ``name`` in the page that has them; false if none has."""
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    page = path.read_text(encoding="utf-8")
-    if not pattern.search(page):
-        return False
-    path.write_text(pattern.sub(lambda _: f"{begin}\n{text}\n{end}", page), encoding="utf-8")
-    return True
+    for path in sorted(folder.glob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        if pattern.search(page):
+            path.write_text(pattern.sub(lambda _: f"{begin}\n{text}\n{end}", page), encoding="utf-8")
+            return True
+    return False
 
 
 # --- recording -------------------------------------------------------------------------------------------------------

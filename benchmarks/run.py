@@ -1,4 +1,4 @@
-"""Measure the engine, one benchmark or several.
+"""Measure the engine and the learning, one benchmark or several.
 
     python benchmarks/run.py --list
     python benchmarks/run.py perft playouts
@@ -20,13 +20,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # this clone's package, installed or not
 
-from benchmarks import ahead, harness, papers, solving, speed
+from benchmarks import ahead, harness, learning, papers, solving, speed
 from benchmarks.harness import BENCHMARKS, BenchmarkError, Settings
 from othello_nn.game import OthelloError
 from othello_nn.players.spec import did_you_mean
 
 # Importing a module registers its benchmarks; they are listed and run in this order.
-MODULES = (speed, solving, ahead, papers)
+MODULES = (speed, solving, ahead, papers, learning)
 NAMES = [name for module in MODULES for name, item in BENCHMARKS.items() if item.run.__module__ == module.__name__]
 EVERYTHING = "all"
 INTERRUPTED = 130
@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="what can be measured, one line each")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; nothing is recorded")
     parser.add_argument("--no-record", action="store_true", help="only print")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/search.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the tables into the pages of docs/")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of solve and own (1) and of threads (2)")
     parser.add_argument("--table-mb", type=float, metavar="MB", help="transposition table, where not part of the test")
     parser.add_argument("--evaluator", type=Path, metavar="FILE", help="checkpoints/pattern.safetensors if left out")
@@ -84,7 +84,7 @@ def _measure(name: str, settings: Settings, keep: bool, document: bool) -> bool:
     if keep:
         harness.record(name, report, machine)
     if document and report.failure is None and not harness.write_docs(name, text):
-        print(f"note: docs/search.md has no place for {name}", file=sys.stderr)
+        print(f"note: no page of docs/ has a place for {name}", file=sys.stderr)
     print(f"{text}\n", flush=True)
     return report.failure is None
 

@@ -153,6 +153,8 @@ class Config(Section):
     learner: str = _option("td", choices=LEARNERS)
     games: int = _option(100_000, 1, 10**12)
     """Games to learn from, of all processes together; learners that do not count games have their own measure."""
+    init: str = _option("")
+    """A net to start from instead of an empty one: a run's name, a shipped checkpoint's, or a file's path."""
     seed: int = _option(1, 0, 2**62)
     device: str = _option("auto")
     """auto, cpu, cuda or cuda:N."""

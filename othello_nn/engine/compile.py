@@ -54,7 +54,7 @@ class CompileError(OthelloError):
 
 @dataclass(frozen=True, eq=False)
 class ColouredEvaluator:
-    """Two evaluators, by the colour of the player who asks: after its own move, so with the other colour to move.
+    """Two evaluators, by the colour of a 1-ply player who asks: after its own move, so with the other colour to move.
 
     ``black`` judges positions with white to move, ``white`` those with black to move, both for the side to move.
     """

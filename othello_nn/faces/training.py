@@ -7,7 +7,6 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from othello_nn.learn.processes import Processes
     from othello_nn.learn.runs import Run
     from othello_nn.learn.trainer import Summary, Trainer
-
-RUNS = Path("runs")
 
 
 def parser() -> CommandParser:
@@ -88,7 +85,7 @@ def _train(arguments: Namespace) -> int:
                 raise UsageError(f"--{name} cannot go with --resume: a resumed run keeps its settings")
     # Torch takes seconds to load: what is wrong with the words was said before.
     from othello_nn.learn import processes
-    from othello_nn.learn.runs import Run
+    from othello_nn.learn.runs import RUNS, Run
     from othello_nn.learn.trainer import Trainer, choose_device
 
     run = Run.open(RUNS, arguments.resume) if config is None else None
@@ -118,7 +115,7 @@ def _train(arguments: Namespace) -> int:
 
 def _shared_run(arguments: Namespace, config: Config, run: Run | None, group: Processes) -> Run:
     """The run of all processes: one makes it, the others are told its name."""
-    from othello_nn.learn.runs import Run
+    from othello_nn.learn.runs import RUNS, Run
 
     if run is not None:
         if arguments.games:
@@ -148,7 +145,7 @@ def _announce(run: Run, trainer: Trainer, device: str, threads: int, processes: 
     print(json.dumps(run.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
     begun = f", from {trainer.learner.games:,} games on" if trainer.learner.games else ""
     print(f"{run.folder}: {net.kind} net of {count:,} weights on {where}{begun}", file=sys.stderr)
-    print(f"watch: tensorboard --logdir {RUNS}", file=sys.stderr, flush=True)
+    print(f"watch: tensorboard --logdir {run.folder.parent}", file=sys.stderr, flush=True)
 
 
 def _report(run: Run, summary: Summary, as_json: bool) -> None:

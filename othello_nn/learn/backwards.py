@@ -76,7 +76,7 @@ def sample_positions(ev, scratch, seed, first, fewest, most, movers, opponents):
             state = next_random(state)
             noisy = opening - below(state, int64(max(opening - target, int64(0)) + 1))
             state = next_random(state)
-            noise = int64(13) << below(state, int64(5))  # of 256: 5, 10, 20, 40 or 80 %
+            noise = int64(8) << below(state, int64(5))  # of 256: 3, 6, 12, 25 or 50 %
             while True:
                 moves = legal_of(mover, opponent)
                 if moves == ZERO:

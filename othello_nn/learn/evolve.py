@@ -78,6 +78,7 @@ class EvolutionLearner:
         *,
         parents: int = 10,
         offspring: int = 90,
+        generations: int = 5000,
         sigma: float = 1.0,
         start: float = 0.1,
         double_games: int = 1000,
@@ -94,7 +95,7 @@ class EvolutionLearner:
             raise OthelloError("evolution is for n-tuple nets with dim=1 and stages=1")
         self.parents, self.offspring, self.sigma = parents, offspring, sigma
         self.double_games, self.epsilon, self.seed, self.threads = double_games, epsilon, seed, threads
-        self.games, self.generation = 0, 0
+        self.games, self.generation, self.generations = 0, 0, generations
         self._config, self._shapes = net.config, net.shapes
         self.population = self._rng().uniform(-start, start, (parents, net.shapes.cells)).astype(np.float32)
         """``[parents, cells]`` as they evolved, not in discs; the best first, once there was a generation."""
@@ -102,6 +103,10 @@ class EvolutionLearner:
         self.fitness = np.full(parents, np.nan)
         """``[parents]``: what made them parents."""
         league_score(self.evaluator(), 1, epsilon, 0)  # compiles, before there are threads
+
+    @property
+    def progress(self) -> float:
+        return min(self.generation / self.generations, 1.0)
 
     def step(self) -> dict[str, float]:
         """One generation. With the paper's numbers 200,000 games: some ten seconds."""

@@ -6,14 +6,20 @@ and restored goes on as if it had never stopped.
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import torch
 
 from othello_nn.config import Config, ConfigError
 from othello_nn.engine.compile import Evaluator
 from othello_nn.learn.processes import Processes
-from othello_nn.nets import Net, NTupleNet, make_net
+from othello_nn.learn.runs import RUNS
+from othello_nn.nets import Net, NTupleNet, load_net, make_net
+from othello_nn.players.catalog import CHECKPOINTS
+from othello_nn.players.spec import did_you_mean
 
 Arrays = dict[str, np.ndarray]
 
@@ -47,6 +53,32 @@ class Learner(Protocol):
     def restore(self, arrays: Arrays) -> None: ...
 
 
+def first_net(config: Config) -> Net:
+    """The net that learning starts from, on the CPU: ``init``'s weights, or fresh ones that hang on the seed alone."""
+    net = make_net(config.net)
+    net.reset_parameters(torch.Generator().manual_seed(seed_of(config.seed, 1)))
+    if config.init:
+        path = _checkpoint_path(config.init)
+        given = load_net(path)
+        if given.config != net.config:
+            raise ConfigError(f"init: {path} holds a net of another shape than this run's")
+        net.load_state_dict(given.state_dict())
+    return net
+
+
+def _checkpoint_path(name: str) -> Path:
+    places = [Path(name), RUNS / name / "net.safetensors", CHECKPOINTS / f"{name}.safetensors"]
+    for path in places:
+        if path.is_file():
+            return path
+    raise ConfigError(f"init: there is no net {name!r}: neither a file, nor a run in {RUNS}, nor in checkpoints")
+
+
+def seed_of(*numbers: int) -> int:
+    """A seed that differs for every tuple of numbers, within what all generators take."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
 def make_learner(config: Config, device: str, processes: Processes, threads: int) -> Learner:
     """The learner of a configuration, at its beginning."""
     if config.learner == "td":
@@ -57,6 +89,18 @@ def make_learner(config: Config, device: str, processes: Processes, threads: int
         raise ConfigError(f"the learner {config.learner!r} works in one process; torchrun is for 'td'")
     if device != "cpu":
         raise ConfigError(f"the learner {config.learner!r} works on the CPU; leave out --device {device}")
+    if config.init:
+        raise ConfigError(f"the learner {config.learner!r} starts from nothing; init is for 'td'")
+    if config.learner == "leouski":
+        from othello_nn.learn.leouski import LeouskiLearner
+
+        return LeouskiLearner(
+            config.net, total_games=config.games, seed=config.seed, **dataclasses.asdict(config.leouski)
+        )
+    if config.learner == "evolve":
+        from othello_nn.learn.evolve import EvolutionLearner
+
+        return EvolutionLearner(config.net, seed=config.seed, threads=threads, **dataclasses.asdict(config.evolve))
     net = make_net(config.net)
     if config.learner == "backwards":
         from othello_nn.learn.backwards import BackwardsLearner
@@ -64,4 +108,4 @@ def make_learner(config: Config, device: str, processes: Processes, threads: int
         if not isinstance(net, NTupleNet):
             raise ConfigError(f"learning backwards is for n-tuple nets, not {net.kind}")
         return BackwardsLearner(net, config.backwards, seed=config.seed, threads=threads)
-    raise ConfigError(f"unknown learner {config.learner!r}")
+    raise ConfigError(f"unknown learner {config.learner!r}; {did_you_mean(config.learner, Config.LEARNERS)}")

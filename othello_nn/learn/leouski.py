@@ -357,6 +357,7 @@ class LeouskiLearner:
         ignore: float = 0.1,
         exact_below: int = 11,
         games_per_step: int = 20,
+        total_games: int = 15_000,
         seed: int = 0,
     ):
         if not 0 <= ignore < 1 or not 0 <= exact_below <= 16 or games_per_step < 1 or not alpha >= 0:
@@ -370,7 +371,7 @@ class LeouskiLearner:
         if not isinstance(net, Doubled) or not isinstance(triangle, TriangleNet):
             raise OthelloError("Leouski's training is for a doubled net of triangle nets, staged or not")
         net.reset_parameters(torch.Generator().manual_seed(seed))
-        self.games, self.seed, self.games_per_step = 0, seed, games_per_step
+        self.games, self.seed, self.games_per_step, self.total_games = 0, seed, games_per_step, total_games
         self._config, self._staged, self._parts = net.config, isinstance(inner, Staged), len(parts)
         self._maps, self._symmetric = triangle.maps, triangle.symmetric
         learned = isinstance(inner, Staged) and inner.gate == "learned"
@@ -380,6 +381,10 @@ class LeouskiLearner:
         self.work = self._new_work()
         self.workspace = Workspace(TranspositionTable(TABLE_MB), np.zeros(8, np.uint8))
         self._set({name: tensor.double().numpy() for name, tensor in net.state_dict().items()})
+
+    @property
+    def progress(self) -> float:
+        return min(self.games / self.total_games, 1.0)
 
     def _new_nets(self, inputs: int) -> Nets:
         columns = self._parts * self._maps
@@ -406,7 +411,7 @@ class LeouskiLearner:
         if not np.isfinite(self.nets.everything).all():
             raise OthelloError(f"the nets have grown beyond all bounds after {self.games} games; lower alpha")
         return {
-            "loss/td": float(statistics[SQUARED] / statistics[TURNS]),
+            "loss/td_error": float(statistics[SQUARED] / statistics[TURNS]),
             "games/black_score": float(statistics[POINTS] / self.games_per_step),
             "games/black_margin": float(statistics[MARGIN] / self.games_per_step),
             "speed/games_per_second": self.games_per_step / max(time.perf_counter() - started, 1e-9),

@@ -10,14 +10,15 @@ errors it has seen, near 1 while they agree and near 0 once they only scatter.
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, int64, uint64
+from numba import float32, int64
 
 from othello_nn.engine.evaluate import leaf_begin
+from othello_nn.engine.fusion import MOST_LOOKUPS, fusion_of
 from othello_nn.engine.oneply import new_scratch
 from othello_nn.engine.tables import Shapes, TableEvaluator, stages_of_empties
 from othello_nn.game.bits import load_i16, popcount
 from othello_nn.game.compiling import kernel
-from othello_nn.game.kernels import below, random_stream, transform
+from othello_nn.game.kernels import transform
 from othello_nn.learn.trajectory import MOST_MOVES, Trajectory
 
 BANDS = 6
@@ -58,11 +59,22 @@ def returns_of(values, sign, explored, n, final, lam, searched, exact, scale, wi
 
 
 @kernel()
+def read_cells(ev, scratch, origins, movers, opponents, length, images, first, cells):
+    """Write the cells ``[games, 60, lookups]`` that each row's lookups read, from column ``first`` on.
+
+    Each game is seen as its image number ``images[game]``.
+    """
+    for game in range(movers.shape[0]):
+        for t in range(length[game]):
+            mover, opponent = transform(movers[game, t], images[game]), transform(opponents[game, t], images[game])
+            leaf_begin(ev, scratch, mover, opponent)
+            for lane in range(origins.size):
+                cells[game, t, first + lane] = origins[lane] + load_i16(scratch, int64(2 * lane))
+
+
+@kernel()
 def learn_games(
-    ev,
-    scratch,
-    origins,
-    used,
+    cells,
     weights,
     sums,
     magnitudes,
@@ -73,8 +85,6 @@ def learn_games(
     logistic,
     lam,
     win,
-    images,
-    seed,
     movers,
     opponents,
     sign,
@@ -85,30 +95,28 @@ def learn_games(
     exact,
     statistics,
 ):
-    """Move ``weights`` [stages, cells] (and TC's ``sums`` and ``magnitudes``) by each game in turn, as one of its
-    images. ``statistics`` [BANDS, 4] adds up squared errors, rows, targets and their squares by empties."""
+    """Move ``weights`` [stages, cells] (and TC's ``sums`` and ``magnitudes``) by each game in turn.
+
+    ``statistics`` [BANDS, 4] adds up squared errors, rows, targets and their squares by empties.
+    """
     values, returns = np.empty(MOST_MOVES, np.float32), np.empty(MOST_MOVES, np.float32)
-    cells = np.empty((MOST_MOVES, used), np.int32)
-    rows = np.empty(MOST_MOVES, np.int64)
+    empties = np.empty(MOST_MOVES, np.int64)
+    used = cells.shape[2]
     for game in range(movers.shape[0]):
         n = length[game]
-        image = below(random_stream(seed, uint64(game)), int64(8)) if images else int64(0)
         for t in range(n):
-            mover, opponent = transform(movers[game, t], image), transform(opponents[game, t], image)
-            leaf_begin(ev, scratch, mover, opponent)
-            row = stage_of_empties[int64(64) - popcount(mover | opponent)]
+            empties[t] = int64(64) - popcount(movers[game, t] | opponents[game, t])
+            row = stage_of_empties[empties[t]]
             total = float32(0)
             for lane in range(used):
-                cell = origins[lane] + load_i16(scratch, int64(2 * lane))
-                cells[t, lane] = cell
-                total += weights[row, cell]
-            values[t], rows[t] = squashed(total, scale), row
+                total += weights[row, cells[game, t, lane]]
+            values[t] = squashed(total, scale)
         final = outcome(float32(margin[game]), scale, win)
         hints = searched[game], exact[game]
         returns_of(values, sign[game], explored[game], n, final, lam, hints[0], hints[1], scale, win, returns)
         for t in range(n):
             error = returns[t] - values[t]
-            band = min((int64(64) - popcount(movers[game, t] | opponents[game, t])) // int64(10), int64(BANDS - 1))
+            band = min(empties[t] // int64(10), int64(BANDS - 1))
             statistics[band, SQUARED] += error * error
             statistics[band, COUNT] += 1
             statistics[band, TARGETS] += returns[t]
@@ -118,15 +126,27 @@ def learn_games(
             if error == float32(0):
                 continue
             step = rate * error * scale / float32(used)
-            row = rows[t]
+            row = stage_of_empties[empties[t]]
             for lane in range(used):
-                cell = cells[t, lane]
+                cell = cells[game, t, lane]
                 if coherent:
                     total, size = sums[row, cell], magnitudes[row, cell]
                     weights[row, cell] += step * (abs(total) / size if size > float32(0) else float32(1))
                     sums[row, cell], magnitudes[row, cell] = total + error, size + abs(error)
                 else:
                     weights[row, cell] += step
+
+
+class _Lookups:
+    """As many of a net's lookups as the vector code takes at once."""
+
+    def __init__(self, shapes: Shapes, first: int):
+        self.first = first
+        part = Shapes(shapes.sizes, shapes.placements[first : first + MOST_LOOKUPS])
+        # Only the features of its leaf are used, never its weights.
+        self._owner = TableEvaluator("", part, np.zeros((1, part.cells), np.int16), np.zeros(65, np.int64))
+        self.leaf = self._owner.leaf
+        self.origins = part.origins[: len(part.placements)].astype(np.int64)
 
 
 class LinearTables:
@@ -137,14 +157,14 @@ class LinearTables:
         self.stage_of_empties = stages_of_empties(stages)
         self.weights = np.zeros((stages, shapes.cells), np.float32)
         self.sums, self.magnitudes = np.zeros_like(self.weights), np.zeros_like(self.weights)
-        # A leaf with as many lanes and the same features; its weights are never read.
-        self._template = TableEvaluator("", shapes, np.zeros((1, shapes.cells), np.int16), np.zeros(65, np.int64))
-        self._origins = shapes.origins.astype(np.int64)
+        self._lookups = [_Lookups(shapes, first) for first in range(0, len(shapes.placements), MOST_LOOKUPS)]
+        self._fusion = fusion_of(shapes)
         self._scratch = new_scratch()
 
     def evaluator(self) -> TableEvaluator:
         """A copy for players: the tables may go on changing."""
-        return TableEvaluator("learner", self.shapes, self.weights.copy(), self.stage_of_empties)
+        fused = self._fusion.apply(self.weights) if self._fusion.changes else self.weights.copy()
+        return TableEvaluator("learner", self._fusion.shapes, fused, self.stage_of_empties)
 
     def learn(
         self,
@@ -164,15 +184,21 @@ class LinearTables:
         ``searched`` and ``exact`` are float32 [T, B] in discs, NaN where unknown. With a ``seed``, each game is learnt
         as a random one of its images.
         """
-        statistics = np.zeros((BANDS, 4))
         fields = {name: np.ascontiguousarray(array.T) for name, array in games.arrays().items()}
-        unknown = np.full(fields["mover"].shape, np.nan, np.float32)
+        boards = fields["mover"].view(np.uint64), fields["opponent"].view(np.uint64)
+        images = np.zeros(games.games, np.int64)
+        if seed is not None:
+            images = np.random.default_rng(seed).integers(0, 8, games.games)
+        # The last column stays 0, the constant's cell.
+        cells = np.zeros((*boards[0].shape, len(self.shapes.placements) + 1), np.int32)
+        for part in self._lookups:
+            place = (boards[0], boards[1], fields["length"], images, part.first, cells)
+            read_cells(part.leaf, self._scratch.ctypes.data, part.origins, *place)
+        unknown = np.full(boards[0].shape, np.nan, np.float32)
         hints = [unknown if hint is None else np.ascontiguousarray(hint.T, np.float32) for hint in (searched, exact)]
+        statistics = np.zeros((BANDS, 4))
         learn_games(
-            self._template.leaf,
-            self._scratch.ctypes.data,
-            self._origins,
-            len(self.shapes.placements) + 1,
+            cells,
             self.weights,
             self.sums,
             self.magnitudes,
@@ -183,10 +209,7 @@ class LinearTables:
             logistic,
             np.float32(lam),
             win,
-            seed is not None,
-            np.uint64(seed or 0),
-            fields["mover"].view(np.uint64),
-            fields["opponent"].view(np.uint64),
+            *boards,
             fields["sign"],
             fields["explored"],
             fields["length"],

@@ -22,8 +22,8 @@ class TemporalCoherence(Optimizer):
 
     A sparse gradient is taken as what it is made of, one entry for every time a weight was read: a weight moves by the
     mean of its entries, and the sums count each of them. Weights that were not read stay as they are, and so do their
-    sums. A dense gradient is one entry for each weight, unless the parameter has an attribute ``occurrences`` (a
-    tensor like it) that says how many it adds up.
+    sums. A dense gradient is one entry for each weight, unless the parameter has an attribute ``entries``: how many
+    entries the gradient adds up, and their sizes, two tensors like it.
     """
 
     def __init__(self, parameters: Iterable[Any], lr: float = 1.0):
@@ -51,24 +51,29 @@ class TemporalCoherence(Optimizer):
 
 
 def _dense_update(parameter: Tensor, gradient: Tensor, sums: Tensor, magnitudes: Tensor, lr: float) -> None:
-    occurrences = getattr(parameter, "occurrences", None)
-    mean = gradient if occurrences is None else gradient / occurrences.clamp(min=1)
-    parameter.add_(mean * coherence(sums, magnitudes), alpha=-lr)
+    count, size = getattr(parameter, "entries", None) or (torch.ones_like(gradient), gradient.abs())
+    parameter.add_(gradient / count.clamp(min=1) * coherence(sums, magnitudes), alpha=-lr)
     sums.add_(gradient)
-    magnitudes.add_(gradient.abs())
+    magnitudes.add_(size)
 
 
 def _sparse_update(parameter: Tensor, gradient: Tensor, sums: Tensor, magnitudes: Tensor, lr: float) -> None:
-    places, entries = gradient._indices(), gradient._values()
-    ones = torch.ones_like(entries)
-    total, size, count = (
-        torch.sparse_coo_tensor(places, values, gradient.shape).coalesce() for values in (entries, entries.abs(), ones)
-    )
+    total, count, size = (part.coalesce() for part in (gradient, *entries_of(gradient)))
     where = tuple(total.indices())
     rates = coherence(sums[where], magnitudes[where])
     parameter.index_put_(where, -lr * rates * total.values() / count.values(), accumulate=True)
     sums.index_put_(where, total.values(), accumulate=True)
     magnitudes.index_put_(where, size.values(), accumulate=True)
+
+
+def entries_of(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """How many entries a sparse gradient has for each weight, and their sizes: two sparse tensors like it."""
+    places, entries = gradient._indices(), gradient._values()
+    count, size = (
+        torch.sparse_coo_tensor(places, values, gradient.shape, check_invariants=False)
+        for values in (torch.ones_like(entries), entries.abs())
+    )
+    return count, size
 
 
 def coherence(sums: Tensor, magnitudes: Tensor) -> Tensor:

@@ -14,6 +14,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from othello_nn.learn.optim import entries_of
+
 
 @dataclass(frozen=True)
 class Processes:
@@ -29,9 +31,10 @@ class Processes:
         return self.rank == 0
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add up every parameter's gradient over the processes, and how often each weight was read if that is known.
+        """Add up every parameter's gradient over the processes.
 
-        Sparse gradients become dense ones: each process has its own cells.
+        Sparse gradients become dense ones, since each process has its own cells; what they were made of goes with them
+        as the parameter's ``entries`` (see ``optim.py``).
         """
         if self.count == 1:
             return
@@ -39,13 +42,9 @@ class Processes:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             if parameter.grad.is_sparse:
-                gradient = parameter.grad
-                ones = torch.sparse_coo_tensor(
-                    gradient._indices(), torch.ones_like(gradient._values()), gradient.shape
-                ).to_dense()
-                dist.all_reduce(ones)
-                parameter.occurrences = ones  # type: ignore[attr-defined]
-                parameter.grad = gradient.to_dense()
+                entries = tuple(self.sum(part.to_dense()) for part in entries_of(parameter.grad))
+                parameter.entries = entries  # type: ignore[attr-defined]
+                parameter.grad = parameter.grad.to_dense()
             dist.all_reduce(parameter.grad)
 
     def sum(self, tensor: Tensor) -> Tensor:
@@ -54,11 +53,11 @@ class Processes:
             dist.all_reduce(tensor)
         return tensor
 
-    def any(self, flag: bool, device: str = "cpu") -> bool:
+    def any(self, flag: bool) -> bool:
         """Some process says yes; all of them get the same answer."""
         if self.count == 1:
             return flag
-        return bool(self.sum(torch.tensor([float(flag)], device=device)).item() > 0)
+        return bool(self.sum(torch.tensor([float(flag)])).item() > 0)
 
     def told(self, word: str) -> str:
         """The leading process's word."""
@@ -79,7 +78,8 @@ def join(device: str) -> Processes:
     if "WORLD_SIZE" not in os.environ or "RANK" not in os.environ:
         return Processes()
     if not dist.is_initialized():
-        dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+        # Flags and names go from CPU to CPU also where gradients go from GPU to GPU.
+        dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
     return Processes(dist.get_rank(), dist.get_world_size(), int(os.environ.get("LOCAL_RANK", "0")))
 
 

@@ -23,6 +23,7 @@ from othello_nn.game.syntax import OthelloError
 from othello_nn.players.spec import did_you_mean
 
 FORMAT_NAME, FORMAT_VERSION = "othello_nn.state", 1
+RUNS = Path("runs")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 

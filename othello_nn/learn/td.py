@@ -15,21 +15,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from othello_nn.config import Config, ConfigError
 from othello_nn.engine.compile import Evaluator, compile_net
 from othello_nn.learn.actor import Rules, play_numbered, search_values
 from othello_nn.learn.batch import transform
-from othello_nn.learn.learner import Arrays, Learner
+from othello_nn.learn.learner import Arrays, Learner, first_net, seed_of
 from othello_nn.learn.online import BANDS, COUNT, SQUARED, TARGETS, TARGETS_SQUARED, LinearTables
 from othello_nn.learn.optim import TemporalCoherence
 from othello_nn.learn.processes import Processes
 from othello_nn.learn.selfplay import Dice, play
 from othello_nn.learn.targets import exact_values, lambda_returns, minimax2, outcome
 from othello_nn.learn.trajectory import Trajectory
-from othello_nn.nets import Net, NTupleNet, make_net
+from othello_nn.nets import Net, NTupleNet
 from othello_nn.nets.base import count_discs
 
 OPTIMISERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD, "tc": TemporalCoherence}
@@ -59,18 +59,13 @@ class Experience:
 
 def make_td_learner(config: Config, device: str, processes: Processes, threads: int) -> Learner:
     """The fastest learner for a configuration."""
-    net = make_net(config.net)
+    net = first_net(config)
     alone = device == "cpu" and processes.count == 1 and config.optim.kind in ("tc", "sgd")
     if alone and isinstance(net, NTupleNet) and net.dim == 1 and net.view == "inversion" and not net.shared:
         if config.optim.minibatch:
             raise ConfigError("optim.minibatch does nothing here: this net learns game by game; take optim.kind=adam")
         return OnlineLearner(config, net, processes, threads)
     return TorchLearner(config, net.to(device), processes, threads, device)
-
-
-def seed_of(*numbers: int) -> int:
-    """A seed that differs for every tuple of numbers, within what all generators take."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 class _TDLearner:
@@ -166,6 +161,7 @@ class OnlineLearner(_TDLearner):
         super().__init__(config, processes, threads, "cpu")
         self._net = net
         self.tables = LinearTables(net.shapes, net.stages, net.scale)
+        self.tables.weights[:] = net.weight.detach().numpy()
 
     def net(self) -> Net:
         with torch.no_grad():
@@ -207,11 +203,14 @@ class TorchLearner(_TDLearner):
     def __init__(self, config: Config, net: Net, processes: Processes, threads: int, device: str):
         super().__init__(config, processes, threads, device)
         self._net = net
-        # Drawn on the CPU, so that all processes and devices start from the same net.
-        weights = make_net(config.net)
-        weights.reset_parameters(torch.Generator().manual_seed(seed_of(config.seed, 1)))
-        net.load_state_dict(weights.state_dict())
-        self.optimiser = OPTIMISERS[config.optim.kind](net.parameters(), lr=self._step_size())
+        tables = {module.weight: module for module in net.modules() if isinstance(module, NTupleNet)}
+        coherent = config.optim.kind == "tc"
+        for table in tables.values():
+            # Temporal coherence has to know every time a weight was read; Adam cannot do with a sparse gradient.
+            table.sparse = coherent
+        self._tables = tables if coherent else {}
+        groups = [{"params": [parameter], "lr": self._step_size(parameter)} for parameter in net.parameters()]
+        self.optimiser = OPTIMISERS[config.optim.kind](groups, lr=self.rate)
 
     def net(self) -> Net:
         return self._net
@@ -219,14 +218,15 @@ class TorchLearner(_TDLearner):
     def evaluator(self) -> Evaluator:
         return compile_net(self._net.config, float_state(self._net))
 
-    def _step_size(self) -> float:
-        """The optimiser's rate. Of temporal coherence, the rate counts in errors of the value that all lookups share,
-        as in ``online.py``; this is what it means for the gradient by one weight."""
-        net, rate = self._net, self.rate
-        if self.config.optim.kind != "tc" or not isinstance(net, NTupleNet):
-            return rate
+    def _step_size(self, parameter: nn.Parameter) -> float:
+        """The optimiser's rate. Of temporal coherence on tables, the rate counts in errors of the value that all
+        lookups share, as in ``online.py``; this is what it means for the gradient by one weight."""
+        if parameter not in self._tables:
+            return self.rate
+        net = self._tables[parameter]
         per_error = 2 if self.config.td.loss == "logistic" else 1
-        return rate * per_error * net.scale**2 / (len(net.shapes.placements) + 1)
+        lookups = (len(net.shapes.placements) + 1) * (2 if len(net.weight) > net.stages else 1)
+        return self.rate * per_error * net.scale**2 / lookups
 
     def _on_device(self) -> Experience:
         """Games and targets by the net itself, where it is; only exact endings come from the host."""
@@ -254,7 +254,7 @@ class TorchLearner(_TDLearner):
     def _learn(self, experience: Experience) -> dict[str, float]:
         td, games, scale = self.config.td, experience.games, self._net.scale
         for group in self.optimiser.param_groups:
-            group["lr"] = self._step_size()
+            group["lr"] = self._step_size(group["params"][0])
         used = games.mask.reshape(-1).nonzero().squeeze(1)
         mover, opponent, black = (
             field.reshape(-1)[used] for field in (games.mover, games.opponent, games.black_to_move)
@@ -289,14 +289,13 @@ class TorchLearner(_TDLearner):
             loss = self._loss(mover[part], opponent[part], black[part], targets[part])
             loss.backward()
             self.processes.sum_gradients(self._net.parameters())
-            if self.config.optim.kind != "tc" or not isinstance(self._net, NTupleNet):
-                # Temporal coherence on tables takes the mean over the positions that read a weight, by itself.
-                self._divide_gradients(float(self.processes.sum(rows).item()))
+            self._divide_gradients(float(self.processes.sum(rows).item()))
             self.optimiser.step()
 
     def _divide_gradients(self, rows: float) -> None:
+        """Sums become means. Of a table, temporal coherence takes the mean over the reads of each weight, by itself."""
         for parameter in self._net.parameters():
-            if parameter.grad is not None:
+            if parameter.grad is not None and parameter not in self._tables:
                 parameter.grad /= max(rows, 1.0)
 
     def _loss(self, mover: Tensor, opponent: Tensor, black: Tensor, targets: Tensor) -> Tensor:

@@ -159,7 +159,8 @@ class Trainer:
         """The net as players take it, with the recipe that made it."""
         info = {"recipe": self.config.as_dict(), "games": self.learner.games, "seconds": round(seconds)}
         info |= {"metrics": {tag: round(score, 4) for tag, score in self.scores.items()}, "versions": versions()}
-        return export(self.learner.net(), info)
+        # Evolved weights may be smaller than the unit that 16 bits count in.
+        return export(self.learner.net(), info, quantise=self.config.learner != "evolve")
 
     def _line(self, metrics: dict[str, float]) -> str:
         parts = [f"{self.learner.games:,} games, {metrics['speed/games_per_second']:,.0f}/s"]

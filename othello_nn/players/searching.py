@@ -43,7 +43,12 @@ class SearchPlayer(BasePlayer):
         if isinstance(evaluator, ColouredEvaluator):
             if not evaluator.any_depth and (self.limit.depth != 1 or self.solve_from):
                 raise PlayerError(f"{spec.name} judges positions after its own move only; write {spec.name}:depth=1")
-            self.engines = (Engine(evaluator.white, options), Engine(evaluator.black, options))
+            # The pair is made for one ply. Where a search ends with its player to move, as without a fixed depth it may
+            # and at even depths it does, each colour asks the other of the two: the net that knows its own turns.
+            pair = evaluator.white, evaluator.black
+            odd = self.limit.depth is not None and self.limit.depth % 2 == 1
+            white, black = pair if odd else pair[::-1]
+            self.engines = (Engine(white, options), Engine(black, options))
         else:
             self.engines = (Engine(evaluator, options),) * 2
         self.evaluator = evaluator
