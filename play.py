@@ -2,7 +2,7 @@
 
     python play.py solve POSITION              the exact result of a position, and the moves that lead to it
     python play.py bestmove f5d6c3             the best move after some moves
-    python play.py match pattern swh           two players, many games
+    python play.py match champion swh          two players, many games
     python play.py --help                      everything else
 
 ``othello_nn/faces/cli.py`` is where it begins.

@@ -19,12 +19,14 @@ import torch
 
 from benchmarks.harness import ROOT, BenchmarkError, Report, Settings, benchmark, markdown_table, median_seconds
 from othello_nn.arena.league import LeagueResult, league, league_player
+from othello_nn.arena.match import play_match
+from othello_nn.arena.openings import make_openings
 from othello_nn.config import Config, load_preset
 from othello_nn.engine.compile import Evaluator
-from othello_nn.engine.evaluate import Mobility
 from othello_nn.learn.learner import Learner, make_learner
 from othello_nn.learn.processes import Processes
 from othello_nn.learn.td import opponent_evaluator
+from othello_nn.nets import export
 from othello_nn.players.tuples import load_tuples
 
 FIGURE_7 = ROOT / "tests" / "fixtures" / "figure7.tuples"
@@ -190,18 +192,15 @@ def tuples(settings: Settings) -> Report:
 
 @benchmark("staged", "Leouski's claim: with application coefficients the net learns better and steadier")
 def staged(settings: Settings) -> Report:
-    seeds = range(1, settings.size(4, 1) + 1)
-    games, points = settings.size(15_000, 40), settings.size(30, 2)
+    seeds = range(1, settings.size(3, 1) + 1)
+    games, points = settings.size(15_000, 40), settings.size(10, 2)
     nets: dict[str, dict[str, Any]] = {"one net": {"kind": "triangle", "maps": 12}}
     nets["three, blended"] = {"kind": "staged", "net": nets["one net"]}
     curves: dict[str, list[list[float]]] = {}
     for name, net in nets.items():
         for seed in seeds:
             base = load_preset("triangle-leouski").changed(games=games, seed=seed, net={"kind": "doubled", "net": net})
-            curve = [
-                _score(learner.evaluator(), Mobility(), settings.size(500, 5), 0.0, 4)
-                for learner, _ in _trained(base, points)
-            ]
+            curve = [_as_leouski_measured(learner, settings.quick) for learner, _ in _trained(base, points)]
             curves.setdefault(name, []).append(curve)
     rows = []
     half = points // 2
@@ -217,6 +216,19 @@ def staged(settings: Settings) -> Report:
         map(statistics.mean, curves["one net"])
     )
     return Report(difference, "score", text, {"curves": curves}, {"games": games, "seeds": len(seeds)})
+
+
+def _as_leouski_measured(learner: Learner, quick: bool) -> float:
+    """Score of a net that looks two plies ahead and solves the end, from the 60 openings with both colours."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.safetensors"
+        export(learner.net()).save(path)
+        limits = "depth=2,solve=10"
+        openings = make_openings("leouski60", None)
+        result = play_match(
+            f"{path}:{limits}", f"mobility:{limits}", openings[: 2 if quick else None], jobs=THREADS, seed=1
+        )
+    return result.score
 
 
 def _curve_table(curves: dict[str, list[list[float]]], games: int, points: int) -> str:

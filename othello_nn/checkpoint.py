@@ -12,6 +12,7 @@ are enough. ``nets`` makes a torch net of it, ``engine/compile.py`` an evaluator
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -60,6 +61,7 @@ class Checks:
             raise CheckpointError("checks.discs holds numbers that are not finite")
 
 
+@functools.cache  # a net is saved many times in a run, and these games are played in Python
 def check_positions(count: int = CHECKED_POSITIONS, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Movers, opponents and black_to_move of positions from random games, over all numbers of empties."""
     rng = random.Random(seed)

@@ -97,7 +97,8 @@ class Backwards(Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.positions or any(type(count) is not int or count < 1 for count in self.positions):
+        rounds: Any = self.positions
+        if type(rounds) is not tuple or not rounds or any(type(count) is not int or count < 1 for count in rounds):
             raise ConfigError(f"backwards.positions is {shorten(self.positions)}; it must be a list of whole numbers")
 
 
@@ -185,7 +186,7 @@ class Config(Section):
     @property
     def sections(self) -> tuple[str, ...]:
         """The sections that this run's learner looks at."""
-        return ("td", "optim", "measure") if self.learner == "td" else (self.learner, "measure")
+        return sections_of(self.learner)
 
     def changed(self, settings: Sequence[str] = (), **values: Any) -> Config:
         """With ``section.key=value`` settings, as they are typed, and top-level values changed."""
@@ -196,6 +197,10 @@ class Config(Section):
                 raise ConfigError(f"{shorten(setting)} has no value; write section.key=value, such as td.lambda=0.7")
             _assign(config, self, path.strip(), _parse(text.strip()))
         return Config.from_dict(config)
+
+
+def sections_of(learner: str) -> tuple[str, ...]:
+    return ("td", "optim", "measure") if learner == "td" else (learner, "measure")
 
 
 def preset_names() -> list[str]:
@@ -263,9 +268,10 @@ def _check(item: dataclasses.Field, value: Any) -> None:
 def _parse(text: str) -> Any:
     """A value as TOML reads it; anything else is a word."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    return value if isinstance(value, bool | int | float | str | list | dict) else text  # dates are words here
 
 
 def _assign(config: dict[str, Any], current: Config, path: str, value: Any) -> None:
@@ -278,10 +284,12 @@ def _assign(config: dict[str, Any], current: Config, path: str, value: Any) -> N
         raise ConfigError(f"unknown option {path!r}; {did_you_mean(names[0], places)}")
     section = getattr(current, names[0])
     if isinstance(section, Section) and len(names) == 2:
-        if names[0] not in current.sections:
-            used = ", ".join(current.sections)
-            raise ConfigError(f"{path!r} does nothing here: the learner {current.learner!r} looks at {used}")
-        config[names[0]] = dict(config[names[0]]) | {names[1]: value}
+        used = sections_of(config["learner"])  # it may have been set just before
+        if names[0] not in used:
+            raise ConfigError(
+                f"{path!r} does nothing here: the learner {config['learner']!r} looks at {', '.join(used)}"
+            )
+        config[names[0]] = dict(config.get(names[0], {})) | {names[1]: value}
     elif isinstance(section, Section) or len(names) > 1:
         raise ConfigError(f"{path!r} is no option; write section.key=value, such as td.lambda=0.7")
     else:

@@ -296,7 +296,7 @@ def test_bestmove_has_a_second_unless_it_is_told_otherwise(play, monkeypatch):
     code, out, _ = play("bestmove", "start", "--json")
     assert code == 0
     found = json.loads(out)
-    assert found["player"] in ("pattern", "mobility")
+    assert found["player"] in ("champion", "mobility")
     assert found["depth"] > 1
     seeds = [
         json.loads(play("bestmove", "start", "--player", "random", "--seed", str(s), "--json")[1]) for s in range(9)

@@ -95,15 +95,15 @@ def test_a_file_that_is_no_evaluator_is_an_error(tmp_path):
 def test_the_shipped_checkpoint_is_found_by_name(tmp_path, monkeypatch):
     monkeypatch.setattr(catalog, "CHECKPOINTS", tmp_path)
     assert best_player_name() == "mobility"
-    with pytest.raises(PlayerError, match=r"'pattern' needs checkpoints/pattern\.safetensors"):
-        make_player("pattern")
-    squares_checkpoint(SWH.weights, SWH.per_disc).save(tmp_path / "pattern.safetensors")
-    assert best_player_name() == "pattern"
-    assert "pattern" in player_names()
+    with pytest.raises(PlayerError, match=r"'champion' needs checkpoints/champion\.safetensors"):
+        make_player("champion")
+    squares_checkpoint(SWH.weights, SWH.per_disc).save(tmp_path / "champion.safetensors")
+    assert best_player_name() == "champion"
+    assert "champion" in player_names()
     position = random_position(20, 5)
     # The player's own tables are rounded to integers.
     expected = pytest.approx(make_player("swh:depth=2").choose(position).score, abs=8 * 0.5 / 128 + 0.01)
-    assert make_player("pattern:depth=2").choose(position).score == expected
+    assert make_player("champion:depth=2").choose(position).score == expected
 
 
 def test_simple_players_need_no_numba():

@@ -194,7 +194,7 @@ def check_images(evaluator: TableEvaluator, position: Position) -> None:
 @quick
 @given(positions())
 def test_every_image_evaluates_alike(position):
-    check_images(pattern_evaluator(), position)
+    check_images(champion_evaluator(), position)
 
 
 @quick
@@ -204,22 +204,22 @@ def test_every_image_evaluates_alike_for_any_tuples(tuples, position):
 
 
 @cache
-def pattern_evaluator() -> TableEvaluator:
+def champion_evaluator() -> TableEvaluator:
     return symmetric_evaluator(PATTERNS, seed=5)
 
 
 def test_every_image_evaluates_alike_in_the_evaluator_that_ships():
-    path = Path(__file__).parents[1] / "checkpoints" / "pattern.safetensors"
+    path = Path(__file__).parents[1] / "checkpoints" / "champion.safetensors"
     if not path.exists():
-        pytest.skip("no checkpoints/pattern.safetensors")
+        pytest.skip("no checkpoints/champion.safetensors")
     evaluator = load_evaluator(path)
-    assert evaluator.name == "pattern"
+    assert evaluator.name == "champion"
     for mover, opponent in boards():
         check_images(evaluator, Position(mover, opponent))
 
 
 def test_seen_from_the_other_side_features_are_negated():
-    leaf = Leaf(pattern_evaluator())
+    leaf = Leaf(champion_evaluator())
     for mover, opponent in boards():
         assert (leaf.fresh_features(mover, opponent) == -leaf.fresh_features(opponent, mover)).all()
 

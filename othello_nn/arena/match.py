@@ -1,6 +1,6 @@
 """A match: two players, many openings, both colours from each.
 
-    result = play_match("pattern:depth=4", "swh", make_openings("leouski60", None))
+    result = play_match("champion:depth=4", "swh", make_openings("leouski60", None))
     result.score, result.interval
 
 Games run in threads, one pair of players each: the compiled search works without the GIL. Chance is drawn from the seed

@@ -1,6 +1,6 @@
 """Fit Multi-ProbCut to an evaluator and store the result in its file.
 
-    python -m othello_nn.engine.fit_probcut checkpoints/pattern.safetensors
+    python -m othello_nn.engine.fit_probcut checkpoints/champion.safetensors
 
 Positions are searched at every depth and, near the end, solved; ``probcut.ProbCut`` is the smooth function through the
 errors, so that it also covers depths too expensive to sample.

@@ -23,7 +23,7 @@ from othello_nn.engine.ttable import SCORE_DISC
 
 CACHE_LINE, HUGE_PAGE = 64, 1 << 21
 LONGEST = 10  # squares of a shape: its features must fit 16 bits
-SHIPPED = Path(__file__).resolve().parent.parent.parent / "checkpoints" / "pattern.safetensors"
+SHIPPED = Path(__file__).resolve().parent.parent.parent / "checkpoints" / "champion.safetensors"
 
 
 def _symmetries(square: int) -> list[int]:
@@ -148,6 +148,16 @@ def mirrored_cells(squares: Sequence[int]) -> np.ndarray:
         if set(image) == set(squares):
             images.append(sum(digits[squares.index(square)] * 3**d for d, square in enumerate(image)))
     return np.stack(images)
+
+
+def symmetric(weights: np.ndarray, shapes: Shapes) -> np.ndarray:
+    """The mean over cells that mirror images of a position read, ``[…, cells]``, so that all eight evaluate alike."""
+    weights = weights.copy()
+    tables = {placement.table: placement.squares for placement in reversed(shapes.placements)}
+    for table, squares in tables.items():
+        cells = shapes.table_starts[table] + mirrored_cells(squares)  # [images, 3^n]
+        weights[..., cells[0]] = weights[..., cells].mean(axis=-2)
+    return weights
 
 
 def stages_of_empties(stages: int) -> np.ndarray:

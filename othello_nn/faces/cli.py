@@ -29,9 +29,9 @@ MAIN_EXAMPLES = f"""\
 examples:
   python play.py solve {_BOARD}
   python play.py solve --file endings.obf --threads 2
-  python play.py bestmove f5d6c3d3c4 --player pattern:seconds=2
-  python play.py match pattern:depth=4 swh --jobs 2
-  python play.py league pattern --double-games 5000
+  python play.py bestmove f5d6c3d3c4 --player champion:seconds=2
+  python play.py match champion:depth=4 swh --jobs 2
+  python play.py league champion --double-games 5000
   python play.py perft 10
 
 A position is `start`, a transcript (f5d6c3, passes may be left out), or 64 signs from a1 to h8 (X black, O white,
@@ -176,7 +176,7 @@ exit code 1 if a position could not be solved in time or its result is not the o
         "solving:bestmove",
         """\
   python play.py bestmove start
-  python play.py bestmove f5d6c3d3c4 --player pattern:seconds=2,threads=2
+  python play.py bestmove f5d6c3d3c4 --player champion:seconds=2,threads=2
   python play.py bestmove f5d6 --player swh --json
 """,
     ),
@@ -201,9 +201,9 @@ A pass is a ply; a game that ends earlier counts once.
         _match_arguments,
         "matches:match",
         """\
-  python play.py match pattern:depth=4 swh
+  python play.py match champion:depth=4 swh
   python play.py match random most-discs --games 1000 --openings random:6 --seed 7
-  python play.py match pattern pattern:probcut=off --clock 10 --jobs 2 --save games.ggf
+  python play.py match champion champion:probcut=off --clock 10 --jobs 2 --save games.ggf
 Scores are A's: a win 1, a draw 1/2; low and high bound the score with 95% confidence (Wilson's interval over games).
 A game lost on time counts as 64 discs. Ctrl-C prints the result so far, saves the games, and exits with 130.
 """,
@@ -213,9 +213,9 @@ A game lost on time counts as 64 discs. Ctrl-C prints the result so far, saves t
         _league_arguments,
         "league:run",
         """\
-  python play.py league pattern
+  python play.py league champion
   python play.py league random --double-games 2000 --json
-  python play.py league pattern --against mobility --epsilon 0 --openings random:7 --jobs 2
+  python play.py league champion --against mobility --epsilon 0 --openings random:7 --jobs 2
 A player may also be tuples:FILE, n-tuples in the League's text format. Scores are A's: a win 1, a draw 1/2; low and
 high bound the score with 95% confidence, each double game being one sample. Ctrl-C prints the result so far and exits
 with 130.

@@ -32,10 +32,13 @@ def players(arguments: Namespace) -> int:
         return 0
     for name, entry in names.items():
         print(f"{name:14s} {entry.description}{f' ({entry.default})' if entry.default else ''}")
-    print(f"{'FILE':14s} search with an evaluator of your own, a path that ends in .safetensors")
+    print(f"{'FILE':14s} search with a net of your own, a path that ends in .safetensors")
+    print(f"{'tuples:FILE':14s} n-tuples in the Othello League's text format (depth=1)")
     if BEST not in names:
         print(f"note: checkpoints/{BEST}.safetensors is not there, so {BEST!r} cannot play", file=sys.stderr)
-    print("\nA player is NAME[:key=value,…], such as pattern:seconds=0.5,threads=2. In brackets: what it does unasked.")
+    print(
+        "\nA player is NAME[:key=value,…], such as champion:seconds=0.5,threads=2. In brackets: what it does unasked."
+    )
     for key, explained in KEYS.items():
         print(f"  {key:8s} {explained.meaning} ({explained.values})")
     return 0

@@ -57,18 +57,23 @@ exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl
 def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parser().parse_args(argv)
-        if arguments.print_config:
+        if arguments.print_config and not arguments.resume:
             print(json.dumps(_config(arguments).as_dict(), indent=2, ensure_ascii=False))
             return 0
         return _train(arguments)
     except (UsageError, OthelloError) as error:
-        from othello_nn.learn.trainer import TrainingError
-
         print(f"train.py: {error}", file=sys.stderr)
-        return 1 if isinstance(error, TrainingError) else 2
+        return getattr(error, "exit_code", 2)
     except KeyboardInterrupt:
         print("train.py: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`). Nothing is left to be told, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"train.py: {error.filename or 'files'}: {error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 def _config(arguments: Namespace) -> Config:
@@ -80,24 +85,30 @@ def _config(arguments: Namespace) -> Config:
 def _train(arguments: Namespace) -> int:
     config = None if arguments.resume else _config(arguments)
     if arguments.resume:
+        if arguments.print_config:
+            raise UsageError("--print-config shows a preset's settings; a run keeps its own in config.json")
         for name in ("preset", "run", "seed", "set"):
-            if getattr(arguments, name):
+            if getattr(arguments, name) not in (None, []):
                 raise UsageError(f"--{name} cannot go with --resume: a resumed run keeps its settings")
     # Torch takes seconds to load: what is wrong with the words was said before.
     from othello_nn.learn import processes
+    from othello_nn.learn.learner import make_learner
     from othello_nn.learn.runs import RUNS, Run
     from othello_nn.learn.trainer import Trainer, choose_device
 
-    run = Run.open(RUNS, arguments.resume) if config is None else None
-    config = run.config if config is None and run is not None else config
-    assert config is not None
+    run = None
+    if config is None:
+        run = Run.open(RUNS, arguments.resume)
+        config = run.config.changed(games=arguments.games or run.config.games)
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     device = choose_device(arguments.device or config.device, local_rank)
     group = processes.join(device)
     try:
-        run = _shared_run(arguments, config, run, group)
         threads = _set_threads(arguments.threads, group)
-        trainer = Trainer(run, group, device, threads, minutes=arguments.minutes, quiet=arguments.json)
+        # Before the run has a folder: what cannot be trained leaves none behind. A resumed one has begun long ago.
+        learner = make_learner(config.changed(init="") if run else config, device, group, threads)
+        run = _shared_run(arguments, config, run, group)
+        trainer = Trainer(run, learner, group, threads, minutes=arguments.minutes, quiet=arguments.json)
         if arguments.resume:
             trainer.resume()
         if group.leads:
@@ -118,13 +129,19 @@ def _shared_run(arguments: Namespace, config: Config, run: Run | None, group: Pr
     from othello_nn.learn.runs import RUNS, Run
 
     if run is not None:
-        if arguments.games:
-            run = Run(run.folder, config.changed(games=arguments.games))
-            if group.leads:
-                run.write_config()
+        run = Run(run.folder, config)
+        if arguments.games and group.leads:
+            run.write_config()
         return run
-    made = Run.create(RUNS, arguments.run, config) if group.leads else None
-    name = group.told(made.name if made is not None else "")
+    made, name = None, ""
+    try:
+        if group.leads:
+            made = Run.create(RUNS, arguments.run, config)
+            name = made.name
+    finally:
+        name = group.told(name)
+    if not name:  # the leading process says why
+        sys.exit(2)
     return made or Run(RUNS / name, config)
 
 

@@ -29,7 +29,7 @@ from othello_nn.engine.alphabeta import INFINITY, node
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.evaluate import Mobility, leaf_begin
 from othello_nn.engine.oneply import new_scratch, one_ply
-from othello_nn.engine.tables import Shapes, TableEvaluator, mirrored_cells, stages_of_empties
+from othello_nn.engine.tables import Shapes, TableEvaluator, stages_of_empties, symmetric
 from othello_nn.engine.ttable import NO_MOVE, SCORE_DISC, TranspositionTable
 from othello_nn.engine.workspace import (
     EVERYTHING,
@@ -202,6 +202,9 @@ class BackwardsLearner:
     def _games_before(self, round_number: int, stage: int) -> int:
         return self.stages * sum(self.options.positions[:round_number]) + stage * self.options.positions[round_number]
 
+    def details(self) -> dict[str, float]:
+        return {}
+
     def net(self) -> NTupleNet:
         with torch.no_grad():
             self._net.weight.copy_(torch.from_numpy(self.weights))
@@ -223,7 +226,11 @@ class BackwardsLearner:
         return arrays
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.weights = arrays["weights"].copy()
+        for name in ("weights", "player"):
+            # Compiled code does not look where it reads.
+            if name in arrays and arrays[name].shape != self.weights.shape:
+                raise ValueError(f"{name} has the shape {arrays[name].shape}")
+        self.weights = arrays["weights"].astype(np.float32)
         self.games, self.stages_done = (int(count) for count in arrays["counts"])
         if "player" in arrays:
             self.player = TableEvaluator("player", self.shapes, arrays["player"], self.stage_of_empties)
@@ -295,16 +302,6 @@ def fit(data: Labelled, weights: np.ndarray, shapes: Shapes, rates: Sequence[flo
         numbered = np.uint64(_seed(seed, epoch))
         error = fit_epoch(template.leaf, scratch.ctypes.data, origins, used, *arrays, step, numbered)
     return float(error)
-
-
-def symmetric(weights: np.ndarray, shapes: Shapes) -> np.ndarray:
-    """The mean over cells that mirror images of a position read, ``[…, cells]``, so that all eight evaluate alike."""
-    weights = weights.copy()
-    tables = {placement.table: placement.squares for placement in reversed(shapes.placements)}
-    for table, squares in tables.items():
-        cells = shapes.table_starts[table] + mirrored_cells(squares)  # [images, 3^n]
-        weights[..., cells[0]] = weights[..., cells].mean(axis=-2)
-    return weights
 
 
 def _distinct(movers: np.ndarray, opponents: np.ndarray) -> np.ndarray:

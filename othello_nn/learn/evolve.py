@@ -152,6 +152,9 @@ class EvolutionLearner:
     def _evaluator(self, weights: np.ndarray) -> Evaluator:
         return compile_net(self._config, {"weight": in_discs(self._shapes, weights)[None]}, "evolved")
 
+    def details(self) -> dict[str, float]:
+        return {}
+
     def net(self) -> NTupleNet:
         """The best individual of the last generation, in discs."""
         net = make_net(self._config)

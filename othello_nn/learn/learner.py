@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
+from othello_nn.checkpoint import read_meta
 from othello_nn.config import Config, ConfigError
 from othello_nn.engine.compile import Evaluator
+from othello_nn.game.syntax import OthelloError
 from othello_nn.learn.processes import Processes
 from othello_nn.learn.runs import RUNS
 from othello_nn.nets import Net, NTupleNet, load_net, make_net
@@ -36,6 +38,10 @@ class Learner(Protocol):
 
     def step(self) -> dict[str, float]:
         """One update; what it found, by TensorBoard tag."""
+        ...
+
+    def details(self) -> dict[str, float]:
+        """What takes longer to find out and is asked for now and then, by TensorBoard tag."""
         ...
 
     def net(self) -> Net:
@@ -60,10 +66,24 @@ def first_net(config: Config) -> Net:
     if config.init:
         path = _checkpoint_path(config.init)
         given = load_net(path)
-        if given.config != net.config:
+        if _shape(given.config) != _shape(net.config):
             raise ConfigError(f"init: {path} holds a net of another shape than this run's")
         net.load_state_dict(given.state_dict())
     return net
+
+
+def origin(config: Config) -> dict[str, Any]:
+    """The recipe of the net that ``init`` names; none without it, or if the file is no longer there."""
+    try:
+        return read_meta(_checkpoint_path(config.init))["info"].get("recipe", {}) if config.init else {}
+    except OthelloError:
+        return {}
+
+
+def _shape(config: dict[str, Any]) -> dict[str, Any]:
+    """What two nets must have in common to have the same weights: not the name of their tuples, nor how they learn."""
+    kept = {key: value for key, value in config.items() if key not in ("tuple_set", "seed", "sparse")}
+    return {key: _shape(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
 def _checkpoint_path(name: str) -> Path:

@@ -417,6 +417,9 @@ class LeouskiLearner:
             "speed/games_per_second": self.games_per_step / max(time.perf_counter() - started, 1e-9),
         }
 
+    def details(self) -> dict[str, float]:
+        return {}
+
     def net(self) -> Net:
         """A new net with the weights as they are."""
         net = make_net(self._config)

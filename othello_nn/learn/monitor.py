@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ TAGS = {
     "than a constant",
     "td_error/*": "the same error for positions with so many empty squares",
     "rate/learning": "learning rate",
-    "rate/coherence": "temporal coherence: mean of |Σδ| / Σ|δ| over the weights that have moved",
+    "rate/coherence": "temporal coherence: how well a weight's errors agree, 0 to 1, mean over those that have moved",
     "speed/games_per_second": "games played and learnt from, all processes together",
     "score/random": "score at 1-ply against random moves, from random openings",
     "score/swh": "score at 1-ply against the Standard WPC Heuristic in the Othello League, ε = 0.1",
@@ -62,22 +65,24 @@ class Monitor:
 
         # Points that a killed process wrote after the state it is resumed from are taken back.
         self._writer = SummaryWriter(str(folder), purge_step=games + 1 if games else None)
+        self._broken = False
+        self._hook_before, threading.excepthook = threading.excepthook, self._thread_failed
 
     def config(self, values: dict[str, Any]) -> None:
         text = json.dumps(values, indent=2, ensure_ascii=False)
-        self._writer.add_text("config", "\n".join(f"    {line}" for line in text.splitlines()), 0)
+        self._write(self._writer.add_text, "config", "\n".join(f"    {line}" for line in text.splitlines()), 0)
 
     def scalars(self, metrics: dict[str, float], games: int) -> None:
         for tag, value in metrics.items():
             if not known_tag(tag):
                 raise ValueError(f"the tag {tag!r} is not in TAGS")
-            self._writer.add_scalar(tag, value, games)
+            self._write(self._writer.add_scalar, tag, value, games)
 
     def pictures(self, net: Net, games: int) -> None:
         from othello_nn.learn.pictures import pictures
 
         for tag, image in pictures(net).items():
-            self._writer.add_image(tag, image, games, dataformats="HWC")
+            self._write(self._writer.add_image, tag, image, games, dataformats="HWC")
 
     def histograms(self, net: Net, games: int) -> None:
         for name, parameter in net.named_parameters():
@@ -86,19 +91,35 @@ class Monitor:
             if len(values) > HISTOGRAM_SIZE:
                 values = values[:: len(values) // HISTOGRAM_SIZE]
             if len(values):
-                self._writer.add_histogram(f"weights/{name}", values.numpy(), games)
+                self._write(self._writer.add_histogram, f"weights/{name}", values.numpy(), games)
         movers, opponents, black = check_positions(256)
         device = next(net.parameters()).device
         mover, opponent = (torch.from_numpy(board.view(np.int64)).to(device) for board in (movers, opponents))
         with torch.no_grad():
             discs = net.discs(mover, opponent, torch.from_numpy(black).to(device))
-        self._writer.add_histogram("values/discs", discs.cpu().numpy(), games)
+        self._write(self._writer.add_histogram, "values/discs", discs.cpu().numpy(), games)
 
     def flush(self) -> None:
-        self._writer.flush()
+        self._write(self._writer.flush)
 
     def close(self) -> None:
-        self._writer.close()
+        self._write(self._writer.close)
+        threading.excepthook = self._hook_before
+
+    def _write(self, write: Callable[..., Any], *arguments: Any, **keywords: Any) -> None:
+        """Curves are not worth a run: on a full disk training goes on without them."""
+        if self._broken:
+            return
+        try:
+            write(*arguments, **keywords)
+        except OSError as error:
+            self._broken = True
+            print(f"train.py: curves cannot be written: {error.strerror or error}; training goes on", file=sys.stderr)
+
+    def _thread_failed(self, failure: threading.ExceptHookArgs) -> None:
+        """TensorBoard writes in a thread of its own; ``_write`` gets to know its error too, and says so in a line."""
+        if not isinstance(failure.exc_value, OSError):
+            self._hook_before(failure)
 
 
 class Silence:

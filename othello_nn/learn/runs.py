@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,19 +49,21 @@ class Run:
             name = f"{config.preset}-{number}"
         if not _NAME.fullmatch(name):
             raise RunError(
-                f"{name!r} cannot be a run's name: letters, digits, '.', '_' and '-', beginning with none of these"
+                f"{name!r} cannot be a run's name: letters, digits, '.', '_' and '-', first a letter or a digit"
             )
         folder = root / name
         if folder.exists():
             raise RunError(
                 f"there is a run {name!r} already; go on with it by --resume {name}, or choose another --run"
             )
+        run = cls(folder, config)
         try:
             folder.mkdir(parents=True)
+            run.write_config()
         except OSError as error:
+            with suppress(OSError):
+                folder.rmdir()
             raise RunError(f"{folder} cannot be made: {error.strerror or error}") from None
-        run = cls(folder, config)
-        run.write_config()
         return run
 
     @classmethod

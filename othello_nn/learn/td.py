@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from othello_nn.config import Config, ConfigError
 from othello_nn.engine.compile import Evaluator, compile_net
+from othello_nn.engine.tables import symmetric
 from othello_nn.learn.actor import Rules, play_numbered, search_values
 from othello_nn.learn.batch import transform
 from othello_nn.learn.learner import Arrays, Learner, first_net, seed_of
@@ -103,6 +104,17 @@ class _TDLearner:
         self.games += self.config.td.batch_games * self.processes.count
         return metrics | {"rate/learning": self.rate}
 
+    def details(self) -> dict[str, float]:
+        arrays = self._weights_state()
+        sums = [name for name in arrays if name.endswith("sums")]
+        rates = []
+        for name in sums:
+            size = arrays[name.removesuffix("sums") + "magnitudes"]
+            moved = size > 0
+            rates.append(np.abs(arrays[name][moved]) / size[moved])
+        together = np.concatenate(rates) if rates else np.zeros(0)
+        return {"rate/coherence": float(together.mean())} if together.size else {}
+
     def evaluator(self) -> Evaluator:
         raise NotImplementedError
 
@@ -164,8 +176,11 @@ class OnlineLearner(_TDLearner):
         self.tables.weights[:] = net.weight.detach().numpy()
 
     def net(self) -> Net:
+        weights = self.tables.weights
+        if self.config.td.images:  # learnt from either side of every mirror, so what differs between them is chance
+            weights = symmetric(weights, self.tables.shapes)
         with torch.no_grad():
-            self._net.weight.copy_(torch.from_numpy(self.tables.weights))
+            self._net.weight.copy_(torch.from_numpy(weights))
         return self._net
 
     def evaluator(self) -> Evaluator:
@@ -194,7 +209,10 @@ class OnlineLearner(_TDLearner):
 
     def _restore_weights(self, arrays: Arrays) -> None:
         for name in ("weights", "sums", "magnitudes"):
-            setattr(self.tables, name, arrays[name].copy())
+            # Compiled code does not look where it reads.
+            if arrays[name].shape != self.tables.weights.shape:
+                raise ValueError(f"{name} has the shape {arrays[name].shape}")
+            setattr(self.tables, name, arrays[name].astype(np.float32))
 
 
 class TorchLearner(_TDLearner):

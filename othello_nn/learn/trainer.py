@@ -7,6 +7,7 @@ run is measured, saved, stopped and resumed.
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import time
@@ -21,12 +22,12 @@ from othello_nn.checkpoint import Checkpoint
 from othello_nn.config import Config, ConfigError
 from othello_nn.faces.progress import progress
 from othello_nn.game.syntax import OthelloError
-from othello_nn.learn.learner import Learner, make_learner
+from othello_nn.learn.learner import Learner, make_learner, origin
 from othello_nn.learn.measure import Strength
 from othello_nn.learn.monitor import Monitor, Silence
 from othello_nn.learn.processes import Processes
 from othello_nn.learn.runs import Run, versions
-from othello_nn.nets import export
+from othello_nn.nets import NetError, export
 
 LOG_SECONDS = 1.0
 BAR = 1000  # the progress bar counts in thousandths of the run
@@ -34,6 +35,8 @@ BAR = 1000  # the progress bar counts in thousandths of the run
 
 class TrainingError(OthelloError):
     """Training had to stop; what was saved is still there."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -66,15 +69,23 @@ class Trainer:
     """Trains a run until its games are played, its minutes are over, or Ctrl-C."""
 
     def __init__(
-        self, run: Run, processes: Processes, device: str, threads: int, *, minutes: float | None = None, quiet=False
+        self,
+        run: Run,
+        learner: Learner,
+        processes: Processes,
+        threads: int,
+        *,
+        minutes: float | None = None,
+        quiet=False,
     ):
         self.run, self.config, self.processes, self.quiet = run, run.config, processes, quiet
-        self.learner: Learner = make_learner(self.config, device, processes, threads)
+        self.learner = learner
         self.strength = Strength(self.config.measure.double_games, self.config.seed, threads)
         self.minutes = minutes
         self.scores: dict[str, float] = {}
         self._stop = False
         self._unsaved = ""
+        self._origin = origin(self.config)
 
     def resume(self) -> None:
         """Go on from the state saved last."""
@@ -93,6 +104,7 @@ class Trainer:
             _Timer(s) for s in (LOG_SECONDS, measure.seconds, measure.pictures_seconds, measure.save_seconds)
         )
         before = started, first_games
+        metrics: dict[str, float] = {}
         with self._stoppable(), progress("training", BAR, quiet=self.quiet or not leads) as bar:
             if leads and not first_games:
                 monitor.config(self.config.as_dict())
@@ -115,6 +127,7 @@ class Trainer:
                 if save.due():
                     self._save(started)
             if leads:
+                monitor.scalars(metrics, self.learner.games)
                 self._measure(monitor)
                 self._show(monitor)
                 self._save(started)
@@ -125,13 +138,17 @@ class Trainer:
 
     def _step(self) -> dict[str, float]:
         try:
-            return self.learner.step()
-        except (torch.OutOfMemoryError, MemoryError):
-            raise TrainingError(_out_of_memory(self.config, self.learner)) from None
-        except RuntimeError as error:
-            if "can't allocate memory" not in str(error):
+            metrics = self.learner.step()
+        except (RuntimeError, MemoryError) as error:
+            if not _is_out_of_memory(error):
                 raise
-            raise TrainingError(_out_of_memory(self.config, self.learner)) from None
+            metrics = None
+        if metrics is None:  # out here, where the error no longer holds on to what the step had allocated
+            raise TrainingError(_out_of_memory(self.config, self.learner))
+        if wrong := [tag for tag, number in metrics.items() if not math.isfinite(number)]:
+            advice = "; start anew with a lower optim.rate" if self.config.learner == "td" else ""
+            raise TrainingError(f"training has diverged: {wrong[0]} is {metrics[wrong[0]]}{advice}")
+        return metrics
 
     def _measure(self, monitor: Any) -> None:
         self.scores = self.strength.scores(self.learner.evaluator(), self.learner.games)
@@ -140,6 +157,7 @@ class Trainer:
 
     def _show(self, monitor: Any) -> None:
         net = self.learner.net()
+        monitor.scalars(self.learner.details(), self.learner.games)
         monitor.pictures(net, self.learner.games)
         monitor.histograms(net, self.learner.games)
 
@@ -149,18 +167,26 @@ class Trainer:
             self.run.save_state(self.learner.state())
             self.run.save_net(self.checkpoint(time.monotonic() - started))
             self._unsaved = ""
-        except OSError as error:
-            reason = error.strerror or str(error)
+        except (OSError, NetError) as error:
+            what, reason = self.run.net_path, str(error)
+            if isinstance(error, OSError):
+                what, reason = error.filename, error.strerror or str(error)
             if not self._unsaved:
-                print(f"train.py: {error.filename} could not be saved: {reason}; training goes on", file=sys.stderr)
+                print(f"train.py: {what} could not be saved: {reason}; training goes on", file=sys.stderr)
             self._unsaved = reason
 
     def checkpoint(self, seconds: float) -> Checkpoint:
         """The net as players take it, with the recipe that made it."""
         info = {"recipe": self.config.as_dict(), "games": self.learner.games, "seconds": round(seconds)}
         info |= {"metrics": {tag: round(score, 4) for tag, score in self.scores.items()}, "versions": versions()}
+        if self._origin:
+            info["started_from"] = self._origin
         # Evolved weights may be smaller than the unit that 16 bits count in.
-        return export(self.learner.net(), info, quantise=self.config.learner != "evolve")
+        net, quantise = self.learner.net(), self.config.learner != "evolve"
+        try:
+            return export(net, info, quantise=quantise)
+        except NetError:  # a weight that 16 bits cannot hold
+            return export(net, info, quantise=False)
 
     def _line(self, metrics: dict[str, float]) -> str:
         parts = [f"{self.learner.games:,} games, {metrics['speed/games_per_second']:,.0f}/s"]
@@ -192,6 +218,11 @@ class Trainer:
             signal.signal(signal.SIGINT, before)
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+    """Torch's CPU allocator says so only in its words."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
 def _out_of_memory(config: Config, learner: Learner) -> str:
     """What to say, after trying which batch would have fitted."""
     if config.learner != "td":
@@ -204,7 +235,9 @@ def _out_of_memory(config: Config, learner: Learner) -> str:
             torch.cuda.empty_cache()
         try:
             make_learner(config.changed([f"td.batch_games={fitting}"]), device, processes, threads).step()
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError):
+        except (RuntimeError, MemoryError) as error:
+            if not _is_out_of_memory(error):
+                raise
             fitting //= 2
         else:
             return f"out of memory with td.batch_games={games}; {fitting} would fit: --set td.batch_games={fitting}"

@@ -1,4 +1,4 @@
-"""Everything that can play. ``make_player("swh")``, ``make_player("pattern:seconds=0.5,threads=2")``.
+"""Everything that can play. ``make_player("swh")``, ``make_player("champion:seconds=0.5,threads=2")``.
 
 Read ``base.py`` for what a player is, ``spec.py`` for how one is written down, ``simple.py`` and ``searching.py`` for
 the players themselves, ``catalog.py`` for the names. Nothing here imports Numba until a player that searches is made.

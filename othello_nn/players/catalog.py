@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CHECKPOINTS = Path(__file__).resolve().parent.parent.parent / "checkpoints"
 SUFFIX = ".safetensors"
 TUPLES = "tuples:"
-BEST = "pattern"
+BEST = "champion"
 DEFAULT_SECONDS = 0.1
 """Time for a move of a searching player without limits and without a clock: matches should not take hours."""
 
@@ -55,7 +55,7 @@ def player_names() -> dict[str, Entry]:
     """Every name with what it plays, the checkpoints that are there included."""
     names = dict(_BUILT_IN)
     for path in sorted(CHECKPOINTS.glob(f"*{SUFFIX}")):
-        what = "the trained pattern tables" if path.stem == BEST else f"the evaluator checkpoints/{path.name}"
+        what = "the strongest net" if path.stem == BEST else f"the evaluator checkpoints/{path.name}"
         names.setdefault(path.stem, _evaluator_entry(f"search with {what}", path))
     return names
 

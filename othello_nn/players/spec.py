@@ -1,4 +1,4 @@
-"""How a player is written: ``NAME[:key=value,…]``, such as ``pattern:seconds=0.5,threads=2``.
+"""How a player is written: ``NAME[:key=value,…]``, such as ``champion:seconds=0.5,threads=2``.
 
 >>> parse_spec("swh:depth=3,epsilon=0.1")
 PlayerSpec(name='swh', text='swh:depth=3,epsilon=0.1', depth=3, epsilon=0.1)

@@ -1,0 +1,190 @@
+"""Configurations: presets, settings as they are typed, and what is said of those that make no sense."""
+
+import dataclasses
+import doctest
+import json
+
+import pytest
+
+from othello_nn import config as config_module
+from othello_nn.config import TD, Config, ConfigError, load_preset, preset_names
+from othello_nn.learn.learner import make_learner
+from othello_nn.learn.processes import Processes
+from othello_nn.nets import make_net
+
+QUICK = load_preset("quick")
+TRIANGLE = load_preset("triangle")
+
+
+def refused(call, *arguments, **keywords) -> str:
+    with pytest.raises(ConfigError) as caught:
+        call(*arguments, **keywords)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_the_examples_in_the_docstring():
+    results = doctest.testmod(config_module)
+    assert results.attempted == 3
+    assert results.failed == 0
+
+
+# --- presets ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_presets_that_are_documented_are_there():
+    assert {"quick", "ntuple", "triangle", "triangle-leouski", "champion", "league", "evolve"} <= set(preset_names())
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_loads_and_comes_back_from_json(name):
+    config = load_preset(name)
+    assert config.preset == name
+    assert 20 < len(config.description) < 120
+    again = Config.from_dict(json.loads(json.dumps(config.as_dict())))
+    assert again == config
+    assert again.changed() == config
+    make_net(config.net)
+    assert set(config.as_dict()) & {"td", "optim", "backwards", "leouski", "evolve", "measure"} == set(config.sections)
+
+
+@pytest.mark.parametrize("name", [name for name in preset_names() if not load_preset(name).init])
+def test_every_preset_has_its_learner(name):
+    learner = make_learner(load_preset(name), "cpu", Processes(), 1)
+    assert learner.games == 0
+    assert learner.progress == 0
+    assert learner.net().kind == load_preset(name).net["kind"]
+
+
+def test_an_unknown_preset():
+    assert refused(load_preset, "champoin") == "unknown preset 'champoin'; did you mean 'champion'?"
+    assert refused(load_preset, "../presets/quick").startswith("unknown preset '../presets/quick'")
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "path", "value"),
+    [
+        ("td.lambda=0.25", ("td", "lam"), 0.25),
+        ("td.lambda = 1", ("td", "lam"), 1),
+        ("td.cut=true", ("td", "cut"), True),
+        ("td.opponent=swh", ("td", "opponent"), "swh"),
+        ('td.opponent=""', ("td", "opponent"), ""),
+        ("td.batch_games=1_024", ("td", "batch_games"), 1024),
+        ("optim.kind=adam", ("optim", "kind"), "adam"),
+        ("measure.seconds=2.5", ("measure", "seconds"), 2.5),
+        ("games=77", ("games",), 77),
+        ("seed=9", ("seed",), 9),
+        ("description=2024-01-01", ("description",), "2024-01-01"),
+    ],
+)
+def test_settings_reach_their_place(setting, path, value):
+    found = QUICK.changed([setting])
+    for name in path:
+        found = getattr(found, name)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_settings_leave_the_rest_and_the_original_alone():
+    before = QUICK.as_dict()
+    changed = QUICK.changed(["td.epsilon=0.5", "net.stages=2"], seed=5)
+    expected = before | {"seed": 5, "td": before["td"] | {"epsilon": 0.5}, "net": before["net"] | {"stages": 2}}
+    assert changed.as_dict() == expected
+    assert QUICK.as_dict() == before
+
+
+def test_the_last_of_two_settings_counts():
+    assert QUICK.changed(["td.lambda=0.1", "td.epsilon=0.2", "td.lambda=0.3"]).td == dataclasses.replace(
+        QUICK.td, lam=0.3, epsilon=0.2
+    )
+
+
+def test_settings_of_nets_inside_nets():
+    inner = TRIANGLE.changed(["net.maps=5", "net.net.symmetric=true", "net.width=12.5"]).net
+    assert inner == {"kind": "staged", "net": {"kind": "triangle", "maps": 5, "symmetric": True}, "width": 12.5}
+    assert TRIANGLE.net["net"] == {"kind": "triangle", "maps": 12}
+    doubled = load_preset("triangle-leouski").changed(["net.maps=7"]).net
+    assert doubled["net"]["net"]["maps"] == 7
+    explicit = QUICK.changed(["net.tuples=[[0, 1], [9, 18]]"]).net
+    assert make_net(explicit).tuples == ((0, 1), (9, 18))
+
+
+def test_a_learner_set_before_its_options():
+    config = QUICK.changed(["learner=backwards", "backwards.depth=3", "backwards.positions=[10, 20]"])
+    assert config.backwards.depth == 3
+    assert config.backwards.positions == (10, 20)
+    assert config.sections == ("backwards", "measure")
+    assert "td" not in config.as_dict()
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("td.lamda=0.5", "unknown option 'td.lamda'; did you mean 'lambda'?"),
+        ("td.lam=0.5", "unknown option 'td.lam'; did you mean 'lambda'?"),
+        ("tdd.lambda=0.5", "unknown option 'tdd.lambda'; did you mean 'td'?"),
+        ("gmaes=5", "unknown option 'gmaes'; did you mean 'games'?"),
+        ("net.stage=5", "unknown option 'net.stage'; did you mean 'stages'?"),
+        ("td.lambda", "'td.lambda' has no value; write section.key=value, such as td.lambda=0.7"),
+        ("td=3", "'td' is no option; write section.key=value, such as td.lambda=0.7"),
+        ("td.lambda.x=3", "'td.lambda.x' is no option; write section.key=value, such as td.lambda=0.7"),
+        ("games.x=3", "'games.x' is no option; write section.key=value, such as td.lambda=0.7"),
+        ("backwards.depth=3", "'backwards.depth' does nothing here: the learner 'td' looks at td, optim, measure"),
+        ("evolve.sigma=3", "'evolve.sigma' does nothing here: the learner 'td' looks at td, optim, measure"),
+        ("td.lambda=1.5", "lambda is 1.5; it must be from 0 to 1"),
+        ("td.lambda=nan", "lambda is nan; it must be from 0 to 1"),
+        ("td.lambda=many", "lambda is 'many'; it must be a number"),
+        ("td.lambda=true", "lambda is True; it must be a number"),
+        ("td.batch_games=2.5", "batch_games is 2.5; it must be a whole number"),
+        ("td.batch_games=0", "batch_games is 0; it must be from 1 to 1e+06"),
+        ("td.cut=1", "cut is 1; it must be true or false"),
+        ("td.opponent=shw", "opponent is 'shw'; did you mean 'swh'?"),
+        ("td.opponent=3", "opponent is 3; it must be a word"),
+        ("optim.kind=adma", "kind is 'adma'; did you mean 'adam'?"),
+        ("learner=backward", "learner is 'backward'; did you mean 'backwards'?"),
+        ("seed=-1", "seed is -1; it must be from 0 to 4.61169e+18"),
+        ("net=5", "a configuration needs a section net with the kind of net to train"),
+    ],
+)
+def test_what_is_said_of_a_mistake(setting, message):
+    assert refused(QUICK.changed, [setting]) == message
+
+
+@pytest.mark.parametrize("name", ["net.map=3", "net.net.map=3"])
+def test_unknown_options_of_nets_inside_nets(name):
+    path = name.partition("=")[0]
+    assert refused(TRIANGLE.changed, [name]) == f"unknown option {path!r}; did you mean 'maps'?"
+
+
+def test_options_of_other_learners_are_refused():
+    said = refused(load_preset("backwards").changed, ["td.lambda=0.5"])
+    assert said == "'td.lambda' does nothing here: the learner 'backwards' looks at backwards, measure"
+    said = refused(load_preset("evolve").changed, ["optim.rate=0.5"])
+    assert said == "'optim.rate' does nothing here: the learner 'evolve' looks at evolve, measure"
+
+
+@pytest.mark.parametrize("positions", ["[]", "[5, 0]", "[5, 2.5]", '["five"]', "7"])
+def test_rounds_of_learning_backwards(positions):
+    said = refused(load_preset("backwards").changed, [f"backwards.positions={positions}"])
+    assert said.startswith("backwards.positions is ")
+
+
+def test_files_are_checked_too():
+    values = QUICK.as_dict()
+    assert refused(Config.from_dict, values | {"sede": 3}) == "unknown option 'sede'; did you mean 'seed'?"
+    assert refused(Config.from_dict, values | {"td": {"epsilonn": 0.1}}).startswith("unknown option 'td.epsilonn'")
+    assert refused(Config.from_dict, values | {"td": 3}) == "td is 3; it must be a section of options"
+    assert "needs a section net" in refused(Config.from_dict, {"games": 3})
+    assert refused(TD, epsilon=2.0) == "epsilon is 2.0; it must be from 0 to 1"
+
+
+def test_configurations_cannot_be_changed_in_place():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        QUICK.td.lam = 0.5

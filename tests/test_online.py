@@ -1,0 +1,484 @@
+"""Games and learning in compiled code against plain ones: the actor, the on-line learner, temporal coherence."""
+
+import copy
+import dataclasses
+import itertools
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from othello_nn.config import load_preset
+from othello_nn.engine.compile import compile_net
+from othello_nn.engine.tables import weighted_squares
+from othello_nn.game import rules
+from othello_nn.game.rules import START_MOVER, START_OPPONENT, squares_in
+from othello_nn.learn.actor import Rules, play_numbered, search_values
+from othello_nn.learn.batch import as_masks, transform
+from othello_nn.learn.online import LinearTables
+from othello_nn.learn.optim import TemporalCoherence, entries_of
+from othello_nn.learn.processes import Processes
+from othello_nn.learn.selfplay import Turn, rollout
+from othello_nn.learn.targets import exact_values, lambda_returns, outcome
+from othello_nn.learn.td import Experience, OnlineLearner, TorchLearner, error_metrics, float_state
+from othello_nn.learn.trajectory import Trajectory
+from othello_nn.nets import make_net
+
+TUPLES = [[0, 1, 2], [9, 18], [27]]
+SCALE = 10.0
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def squares(seed: int):
+    """An evaluator without ties between moves, nearly always."""
+    rng = random.Random(seed)
+    return weighted_squares(f"squares-{seed}", [rng.uniform(-1, 1) for _ in range(64)])
+
+
+def discs(evaluator, mover: int, opponent: int) -> float:
+    return float(evaluator.discs(np.array([mover], np.uint64), np.array([opponent], np.uint64))[0])
+
+
+def same(first: Trajectory, second: Trajectory) -> bool:
+    return all(torch.equal(getattr(first, f.name), getattr(second, f.name)) for f in dataclasses.fields(Trajectory))
+
+
+def games_of(trajectory: Trajectory):
+    """(mover, opponent, explored, black to move) of each row of each game."""
+    mover = np.array(as_masks(trajectory.mover), dtype=object).reshape(trajectory.rows, -1)
+    opponent = np.array(as_masks(trajectory.opponent), dtype=object).reshape(trajectory.rows, -1)
+    explored, black = trajectory.explored.numpy(), trajectory.black_to_move.numpy()
+    for game in range(trajectory.games):
+        rows = slice(int(trajectory.length[game]))
+        columns = (column[rows, game].tolist() for column in (mover, opponent, explored, black))
+        yield list(zip(*columns, strict=True))
+
+
+# --- games -----------------------------------------------------------------------------------------------------------
+
+
+def followed(trajectory: Trajectory) -> Trajectory:
+    """The same moves once more, by ``rollout``."""
+    occupied = trajectory.mover | trajectory.opponent
+    before = torch.cat((torch.full((1, trajectory.games), START_MOVER | START_OPPONENT), occupied[:-1]))
+    added = np.array(as_masks(occupied ^ before), dtype=object).reshape(trajectory.rows, -1)
+
+    def choose(turn: Turn):
+        legal = as_masks(turn.legal)
+        for mask, square_mask in zip(legal, added[turn.ply], strict=True):
+            assert not mask or (square_mask.bit_count() == 1 and square_mask & mask), "an illegal move"
+        chosen = [s.bit_length() - 1 if mask else 0 for mask, s in zip(legal, added[turn.ply], strict=True)]
+        return torch.tensor(chosen), trajectory.explored[turn.ply]
+
+    return rollout(choose, trajectory.games)
+
+
+@pytest.mark.parametrize("rules_", [Rules(0.0, 0), Rules(0.3, 6), Rules(0.3, 6, cut=False), Rules(1.0, 0)])
+def test_the_actor_records_what_rollout_would(rules_):
+    trajectory = play_numbered(squares(1), rules_, 5, 0, 150)
+    assert same(followed(trajectory), trajectory)
+    if rules_.epsilon:
+        assert (trajectory.sign == 1).sum() > 30, "some games have passes"
+        assert len(trajectory.mover[20].unique()) > 140
+
+
+def test_moves_are_the_best_but_for_the_explored_ones():
+    evaluator = squares(2)
+    trajectory = play_numbered(evaluator, Rules(0.25, 4), 6, 0, 12)
+    plain = explored = 0
+    for rows in games_of(trajectory):
+        mover, opponent = START_MOVER, START_OPPONENT
+        for row_mover, row_opponent, chance, _ in rows:
+            if not rules.legal_mask(mover, opponent):
+                mover, opponent = opponent, mover
+            children = [rules.play(mover, opponent, s) for s in squares_in(rules.legal_mask(mover, opponent))]
+            least = min(discs(evaluator, *child) for child in children)
+            if not chance and not any(child[0] == 0 for child in children):
+                plain += 1
+                assert discs(evaluator, row_mover, row_opponent) == least
+            explored += chance
+            mover, opponent = row_mover, row_opponent
+    assert plain > 400
+    assert 0.2 < explored / (plain + explored) < 0.4
+
+
+def test_which_moves_count_as_explored():
+    """The same games with and without the cut, and every explored move of the second is one of the opening."""
+    cut, uncut = (play_numbered(squares(1), Rules(0.2, 5, cut=cut), 7, 0, 600) for cut in (True, False))
+    assert same(dataclasses.replace(cut, explored=uncut.explored), uncut)
+    opening = uncut.explored.sum(0)
+    assert torch.equal(uncut.explored, torch.arange(60).unsqueeze(1) < opening)
+    counts = opening.bincount(minlength=6)
+    assert len(counts) == 6
+    assert (counts - 100).abs().max() < 4 * (600 * 5 / 36) ** 0.5
+    assert not (uncut.explored & ~cut.explored).any()
+    late = torch.arange(60).unsqueeze(1) >= 5
+    share = (cut.explored & late).sum() / (cut.mask & late).sum()
+    assert abs(share - 0.2) < 0.01
+
+
+def test_games_depend_on_their_number_alone():
+    whole = play_numbered(squares(3), Rules(0.2, 6), 8, 1000, 150, threads=1)
+    parts = [(1000, 40), (1040, 1), (1041, 109)]
+    again = [play_numbered(squares(3), Rules(0.2, 6), 8, first, games, threads=3) for first, games in parts]
+    assert same(Trajectory.concatenate(again), whole)
+    assert not same(play_numbered(squares(3), Rules(0.2, 6), 9, 1000, 150), whole)
+    assert len({tuple(row) for row in whole.mover.T.tolist()}) == 150
+
+
+def plain_moves(black_player, white_player) -> list[int]:
+    """A game at 1-ply without chance, by the readable rules."""
+    mover, opponent, black, moves = START_MOVER, START_OPPONENT, True, []
+    while legal := squares_in(rules.legal_mask(mover, opponent)) or squares_in(rules.legal_mask(opponent, mover)):
+        if not rules.legal_mask(mover, opponent):
+            mover, opponent, black = opponent, mover, not black
+        children = [rules.play(mover, opponent, square) for square in legal]
+        values = [
+            -1000.0 if not child[0] else discs(black_player if black else white_player, *child) for child in children
+        ]
+        assert values.count(min(values)) == 1
+        best = values.index(min(values))
+        moves.append(legal[best])
+        (mover, opponent), black = children[best], not black
+    return moves
+
+
+@pytest.mark.parametrize("seed", [11, 13, 14])
+def test_against_a_rival_only_the_learner_is_recorded(seed):
+    learner, rival = squares(seed), squares(100 + seed)
+    trajectory = play_numbered(learner, Rules(0.0, 0), seed, 6, 2, rival=rival)
+    games = [plain_moves(learner, rival), plain_moves(rival, learner)]  # black in even games
+
+    def choose(turn: Turn):
+        chosen = [moves[turn.ply] if turn.ply < len(moves) else 0 for moves in games]
+        return torch.tensor(chosen), torch.zeros(2, dtype=torch.bool)
+
+    assert same(rollout(choose, 2, learner_black=torch.tensor([True, False])), trajectory)
+
+
+def reachable(mover: int, opponent: int, row: tuple[int, int]) -> bool:
+    """The learner's next afterstate, from one after which its rival (``mover``) is to move."""
+    if not rules.legal_mask(mover, opponent):
+        answers = [(opponent, mover)]
+    else:
+        answers = [rules.play(mover, opponent, square) for square in squares_in(rules.legal_mask(mover, opponent))]
+    for own, other in answers:
+        legal = squares_in(rules.legal_mask(own, other))
+        if row in [rules.play(own, other, square) for square in legal]:
+            return True
+        must_pass = not legal and rules.legal_mask(other, own) and (own | other) != (mover | opponent)
+        if must_pass and reachable(other, own, row):
+            return True
+    return False
+
+
+def test_against_a_rival_with_chance():
+    rules_ = Rules(0.5, 6)
+    trajectory = play_numbered(squares(1), rules_, 3, 0, 200, rival=squares(2))
+    even = torch.arange(200) % 2 == 0
+    assert torch.equal(trajectory.black_to_move, trajectory.mask & ~even)
+    assert torch.equal(trajectory.sign == 1, trajectory.mask & (torch.arange(60).unsqueeze(1) < trajectory.length - 1))
+    assert trajectory.explored.any(0).double().mean() > 0.5, "openings are explored"
+    assert not trajectory.explored[3:].any(), "chance after the opening is a part of the world"
+    assert len(trajectory.mover[12].unique()) > 180
+    for game, rows in enumerate(list(games_of(trajectory))[:6]):
+        first = (START_MOVER, START_OPPONENT) if game % 2 else None
+        for (mover, opponent, *_), (row_mover, row_opponent, *_) in itertools.pairwise(rows):
+            assert reachable(mover, opponent, (row_mover, row_opponent))
+        if first:
+            assert reachable(*first, rows[0][:2])
+        else:
+            assert reachable(START_OPPONENT, START_MOVER, rows[0][:2]) or rows[0][0].bit_count() == 1
+
+
+# --- search values ---------------------------------------------------------------------------------------------------
+
+
+def minimax(leaf, mover: int, opponent: int, depth: int) -> float:
+    """Discs for the mover. A pass costs no depth; out of depth nobody looks whether there is a move."""
+    if not depth and (mover | opponent).bit_count() < 64:
+        return leaf(mover, opponent) if mover else -64.0
+    legal = squares_in(rules.legal_mask(mover, opponent))
+    if not legal:
+        if not rules.legal_mask(opponent, mover):
+            return float(rules.final_score(mover, opponent))
+        return -minimax(leaf, opponent, mover, depth)
+    return max(-minimax(leaf, *rules.play(mover, opponent, square), depth - 1) for square in legal)
+
+
+def test_search_values_are_plain_minimax():
+    evaluator = squares(4)
+    trajectory = play_numbered(evaluator, Rules(0.4, 8), 9, 0, 6)
+    found = search_values(evaluator, trajectory, 2, 5, threads=2)
+    assert found.shape == trajectory.mover.shape
+    compared = 0
+    for game, rows in enumerate(games_of(trajectory)):
+        for t, (mover, opponent, *_) in enumerate(rows):
+            value = float(found[t, game])
+            if 64 - (mover | opponent).bit_count() < 5:
+                assert np.isnan(value)
+            elif t % 4 == game % 4:
+                compared += 1
+                expected = minimax(lambda m, o: discs(evaluator, m, o), mover, opponent, 2)
+                assert value == pytest.approx(expected, abs=1 / 64)
+        assert found[len(rows) :, game].isnan().all()
+    assert compared > 60
+
+
+def test_search_values_of_a_net_that_sees_colours():
+    net = make_net({"kind": "ntuple", "tuples": [[0, 1, 2, 3]], "view": "negation"})
+    with torch.no_grad():
+        net.weight.normal_(0, 3, generator=torch.Generator().manual_seed(1))
+    evaluator = compile_net(net.config, float_state(net))
+    trajectory = play_numbered(evaluator, Rules(0.4, 8), 10, 0, 3)
+    found = search_values(evaluator, trajectory, 2, 20)
+    compared = 0
+    for game, rows in enumerate(games_of(trajectory)):
+        for t, (mover, opponent, _, black) in enumerate(rows[:40:3]):
+
+            def leaf(leaf_mover, leaf_opponent, black=black):
+                boards = (torch.tensor([int(np.uint64(b).view(np.int64))]) for b in (leaf_mover, leaf_opponent))
+                return float(net.discs(*boards, torch.tensor([black])).detach())
+
+            compared += 1
+            expected = minimax(leaf, mover, opponent, 2)
+            assert float(found[3 * t, game]) == pytest.approx(expected, abs=1 / 32)
+    assert compared > 30
+
+
+# --- learning game by game -------------------------------------------------------------------------------------------
+
+
+def lookups(net, games: Trajectory, image: int = 0) -> np.ndarray:
+    """``[T, B, lookups]`` cells through all stages, by the torch net."""
+    number = torch.full((games.mover.numel(),), image)
+    mover, opponent = (transform(board.reshape(-1), number) for board in (games.mover, games.opponent))
+    return net.indices(mover, opponent).view(*games.mover.shape, -1).numpy()
+
+
+def plain_learning(tables, cells, games, rate, lam, coherent, logistic, kind, searched, exact) -> np.ndarray:
+    """The rule in words of Python, in float64, changing ``tables`` (weights, sums, magnitudes); squared errors."""
+    weights, sums, magnitudes = tables
+    used, squared = cells.shape[2], []
+    for game in range(games.games):
+        one = Trajectory(
+            **{name: torch.from_numpy(array[..., game : game + 1].copy()) for name, array in games.arrays().items()}
+        )
+        values = torch.from_numpy(np.tanh(weights[cells[:, game]].sum(1) / SCALE / 2)).unsqueeze(1)
+        hints = [None if hint is None else hint[:, game : game + 1].double() for hint in (exact, searched)]
+        exact_value = None if hints[0] is None else outcome(hints[0], SCALE, kind)
+        search_value = None if hints[1] is None else outcome(hints[1], SCALE)
+        final = outcome(one.margin.double(), SCALE, kind)
+        targets = lambda_returns(values, one, final, lam, exact_value, search_value)
+        for t in range(int(one.length)):
+            value, target = float(values[t, 0]), float(targets[t, 0])
+            error = target - value
+            squared.append(error**2)
+            if not logistic:
+                error *= (1 - value**2) / 2
+            if error == 0:
+                continue
+            for cell in cells[t, game]:
+                own = abs(sums[cell]) / magnitudes[cell] if coherent and magnitudes[cell] else 1.0
+                weights[cell] += rate * own * error * SCALE / used
+                sums[cell] += error
+                magnitudes[cell] += abs(error)
+    return np.array(squared)
+
+
+def batch(games: int = 4, seed: int = 3, **options) -> Trajectory:
+    return play_numbered(squares(5), Rules(**({"epsilon": 0.15, "opening_plies": 4} | options)), seed, 0, games)
+
+
+@pytest.mark.parametrize("logistic", [True, False])
+@pytest.mark.parametrize(
+    ("coherent", "win", "hinted"), [(True, False, False), (True, True, True), (False, False, True)]
+)
+def test_a_step_is_what_plain_python_computes(logistic, coherent, win, hinted):
+    games = batch()
+    searched = search_values(squares(6), games, 2, 11) if hinted else None
+    exact = exact_values(games.mover, games.opponent, 6) if hinted else None
+    net = make_net({"kind": "ntuple", "tuples": TUPLES, "stages": 3})
+    tables = LinearTables(net.shapes, 3, SCALE)
+    rng = np.random.default_rng(1)
+    tables.weights[:] = rng.normal(0, 0.5, tables.weights.shape)
+    plain = [tables.weights.astype(np.float64).ravel(), np.zeros(tables.weights.size), np.zeros(tables.weights.size)]
+    statistics = tables.learn(
+        games,
+        rate=0.8,
+        lam=0.6,
+        coherent=coherent,
+        logistic=logistic,
+        win=win,
+        searched=None if searched is None else searched.numpy(),
+        exact=None if exact is None else exact.numpy(),
+    )
+    kind = "win" if win else "margin"
+    squared = plain_learning(plain, lookups(net, games), games, 0.8, 0.6, coherent, logistic, kind, searched, exact)
+    assert np.abs(tables.weights.ravel() - plain[0]).max() < 2e-4
+    assert np.abs(plain[0]).max() > 0.5
+    if coherent:
+        assert np.abs(tables.sums.ravel() - plain[1]).max() < 1e-3
+        assert np.abs(tables.magnitudes.ravel() - plain[2]).max() < 1e-3
+    metrics = error_metrics(torch.from_numpy(statistics))
+    assert metrics["loss/td_error"] == pytest.approx(squared.mean(), rel=1e-4)
+    assert statistics[:, 1].sum() == len(squared) == int(games.length.sum())
+
+
+def test_more_lookups_than_the_vector_code_takes_at_once():
+    """Pairs of neighbours: 210 lookups."""
+    games = batch(2)
+    net = make_net({"kind": "ntuple", "tuples": "all-2"})
+    tables = LinearTables(net.shapes, 1, SCALE)
+    plain = [np.zeros(tables.weights.size) for _ in range(3)]
+    tables.learn(games, rate=1.0, lam=0.5)
+    plain_learning(plain, lookups(net, games), games, 1.0, 0.5, True, True, "margin", None, None)
+    assert np.abs(tables.weights.ravel() - plain[0]).max() < 1e-4
+    with torch.no_grad():
+        net.weight.copy_(torch.from_numpy(tables.weights))
+        rows = games.mover[5], games.opponent[5]
+        movers, opponents = (row.numpy().view(np.uint64) for row in rows)
+        assert tables.evaluator().discs(movers, opponents) == pytest.approx(net.discs(*rows).numpy(), abs=0.02)
+
+
+def test_a_game_is_learnt_as_one_of_its_images():
+    """All placements of a tuple share a table, so an image shows only in a tuple that is its own mirror image."""
+    games = batch(1, seed=9)
+    assert abs(int(games.margin)) > 4
+    net = make_net({"kind": "ntuple", "tuples": [[0, 1, 8]]})
+    expected = []
+    for image in range(8):
+        plain = [np.zeros(net.shapes.cells) for _ in range(3)]
+        plain_learning(plain, lookups(net, games, image), games, 1.0, 0.5, True, True, "margin", None, None)
+        expected.append(plain[0])
+    assert max(np.abs(one - expected[0]).max() for one in expected) > 0.1
+    seen = set()
+    for seed in range(20):
+        tables = LinearTables(net.shapes, 1, SCALE)
+        tables.learn(games, rate=1.0, lam=0.5, seed=seed)
+        distances = [np.abs(tables.weights[0] - one).max() for one in expected]
+        assert min(distances) < 1e-4
+        seen.add(min(distances) == distances[0] or distances[0] < 1e-4)
+    assert seen == {True, False}
+
+
+def config_for(**options):
+    settings = [f"net.tuples={TUPLES}", "net.stages=2", "td.batch_games=4", "td.images=false"]
+    return load_preset("quick").changed([*settings, *(f"{key.replace('__', '.')}={v}" for key, v in options.items())])
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_both_learners_move_a_weight_alike(loss):
+    """One game, fresh weights: those that the game reads once move alike, others by a mean of what they are asked."""
+    config = config_for(td__loss=loss, optim__rate=0.5)
+    games = batch(1, epsilon=0.0)
+    online = OnlineLearner(config, make_net(config.net), Processes(), 1)
+    torchy = TorchLearner(config, make_net(config.net), Processes(), 1, "cpu")
+    one, other = (learner._learn(Experience(games)) for learner in (online, torchy))
+    assert one == pytest.approx(other, rel=1e-4)
+    cells = lookups(online.net(), games)[: int(games.length), 0]
+    counts = np.bincount(cells.ravel(), minlength=online.net().weight.numel())
+    moved, also = (learner.net().weight.detach().numpy().ravel() for learner in (online, torchy))
+    assert np.array_equal(moved != 0, counts > 0)
+    assert np.array_equal(also != 0, counts > 0)
+    assert (counts == 1).sum() > 5
+    assert moved[counts == 1] == pytest.approx(also[counts == 1], rel=1e-4)
+    assert np.abs(moved - also).max() > 1e-3, "or the comparison says nothing about how reads are joined"
+    assert np.array_equal(np.sign(moved[counts == 1]), np.sign(also[counts == 1]))
+
+
+# --- temporal coherence ----------------------------------------------------------------------------------------------
+
+
+def gradients(steps: int, sparse: bool):
+    """For each step a gradient, and the entries it is made of as (row, cell, number)."""
+    rng = np.random.default_rng(7)
+    for _ in range(steps):
+        entries = [(int(rng.integers(0, 2)), int(rng.integers(0, 5)), float(rng.normal())) for _ in range(9)]
+        if not sparse:
+            entries = [(r, c, float(rng.normal())) for r in range(2) for c in range(6)]
+        places = torch.tensor([[r for r, *_ in entries], [c for _, c, _ in entries]])
+        numbers = torch.tensor([g for *_, g in entries])
+        tensor = torch.sparse_coo_tensor(places, numbers, (2, 6), check_invariants=True)
+        yield tensor if sparse else tensor.to_dense(), entries
+
+
+def plain_coherence(steps, lr: float):
+    weights, sums, magnitudes = (np.zeros((2, 6)) for _ in range(3))
+    for entries in steps:
+        asked: dict[tuple[int, int], list[float]] = {}
+        for row, cell, number in entries:
+            asked.setdefault((row, cell), []).append(number)
+        for place, numbers in asked.items():
+            own = abs(sums[place]) / magnitudes[place] if magnitudes[place] else 1.0
+            weights[place] -= lr * own * sum(numbers) / len(numbers)
+            sums[place] += sum(numbers)
+            magnitudes[place] += sum(map(abs, numbers))
+    return weights
+
+
+def moved(optimiser, parameter, given) -> None:
+    for gradient in given:
+        parameter.grad = gradient
+        optimiser.step()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_temporal_coherence_is_what_a_plain_loop_computes(sparse):
+    parameter = torch.nn.Parameter(torch.zeros(2, 6))
+    steps = list(gradients(8, sparse))
+    moved(TemporalCoherence([parameter], lr=0.3), parameter, [gradient for gradient, _ in steps])
+    expected = plain_coherence([entries for _, entries in steps], 0.3)
+    assert parameter.detach().numpy() == pytest.approx(expected, abs=1e-5)
+    assert np.abs(expected).max() > 0.1
+    if sparse:
+        assert not parameter[:, 5].any(), "never read"
+
+
+def test_unread_weights_keep_their_sums():
+    parameter = torch.nn.Parameter(torch.ones(2, 3))
+    optimiser = TemporalCoherence([parameter], lr=0.5)
+    one = torch.sparse_coo_tensor(torch.tensor([[0], [1]]), torch.tensor([2.0]), (2, 3), check_invariants=True)
+    moved(optimiser, parameter, [one])
+    assert parameter.tolist() == [[1, 0, 1], [1, 1, 1]]
+    state = optimiser.state[parameter]
+    assert state["sums"].tolist() == state["magnitudes"].tolist() == [[0, 2, 0], [0, 0, 0]]
+
+
+def test_a_dense_gradient_that_knows_its_entries_moves_as_the_sparse_one():
+    """What several processes add up."""
+    sparse, dense = (torch.nn.Parameter(torch.zeros(2, 6)) for _ in range(2))
+    optimisers = TemporalCoherence([sparse], lr=0.3), TemporalCoherence([dense], lr=0.3)
+    for gradient, _ in gradients(6, True):
+        moved(optimisers[0], sparse, [gradient])
+        dense.entries = tuple(part.to_dense() for part in entries_of(gradient))
+        moved(optimisers[1], dense, [gradient.to_dense()])
+    assert torch.allclose(sparse, dense, atol=1e-6)
+    assert sparse.abs().max() > 0.1
+
+
+def test_the_state_of_temporal_coherence_comes_back():
+    parameter, again = (torch.nn.Parameter(torch.zeros(2, 6)) for _ in range(2))
+    steps = [gradient for gradient, _ in gradients(8, True)]
+    optimiser = TemporalCoherence([parameter], lr=0.3)
+    moved(optimiser, parameter, steps[:4])
+    restored = TemporalCoherence([again], lr=0.1)
+    restored.load_state_dict(copy.deepcopy(optimiser.state_dict()))  # torch would share the tensors
+    again.data = parameter.detach().clone()
+    for one, its_parameter in ((optimiser, parameter), (restored, again)):
+        moved(one, its_parameter, steps[4:])
+    assert torch.equal(parameter, again)
+    assert restored.param_groups[0]["lr"] == 0.3
+
+
+def test_a_negative_rate_is_refused():
+    with pytest.raises(ValueError, match="lr is -1"):
+        TemporalCoherence([torch.nn.Parameter(torch.zeros(1))], lr=-1)

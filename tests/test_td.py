@@ -1,0 +1,405 @@
+"""The TD learners: which one learns what, several processes as one, targets on a device, states that come back."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from othello_nn.config import Config, ConfigError, load_preset
+from othello_nn.engine.compile import ColouredEvaluator
+from othello_nn.learn.actor import Rules, play_numbered
+from othello_nn.learn.learner import first_net, make_learner, seed_of
+from othello_nn.learn.online import BANDS
+from othello_nn.learn.processes import Processes
+from othello_nn.learn.td import (
+    Experience,
+    OnlineLearner,
+    TorchLearner,
+    _statistics,
+    _TorchOpponent,
+    error_metrics,
+    float_state,
+    opponent_evaluator,
+)
+from othello_nn.nets import export, make_net
+
+ROOT = Path(__file__).resolve().parent.parent
+TUPLES = "net.tuples=[[0, 1, 2], [9, 18]]"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def online(*settings: str) -> Config:
+    return load_preset("quick").changed([TUPLES, "net.stages=2", "td.batch_games=8", "games=800", *settings])
+
+
+def triangle(*settings: str) -> Config:
+    small = ["net.maps=2", "td.batch_games=8", "td.exact_empties=4", "games=800", "optim.minibatch=128"]
+    return load_preset("triangle").changed([*small, *settings])
+
+
+def learner_of(config: Config):
+    return make_learner(config, "cpu", Processes(), 1)
+
+
+# --- which learner ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ((), OnlineLearner),
+        (("optim.kind=sgd",), OnlineLearner),
+        (("net.tuples=all-2",), OnlineLearner),
+        (("optim.kind=adam", "optim.rate=0.01"), TorchLearner),
+        (("net.view=negation",), TorchLearner),
+        (("net.shared=true",), TorchLearner),
+        (("net.dim=2",), TorchLearner),
+    ],
+)
+def test_the_learner_fits_the_net(settings, kind):
+    learner = learner_of(online(*settings))
+    assert type(learner) is kind
+    first, second = learner.step(), learner.step()
+    assert learner.games == 16
+    assert learner.progress == 16 / 800
+    for metrics in (first, second):
+        assert metrics["loss/td_error"] > 0
+        assert np.isfinite(list(metrics.values())).all()
+    assert float_state(learner.net()).keys() == float_state(first_net(learner.config)).keys()
+
+
+def test_a_minibatch_where_there_is_none():
+    with pytest.raises(ConfigError, match=r"optim\.minibatch does nothing here: this net learns game by game"):
+        learner_of(online("optim.minibatch=64"))
+
+
+@pytest.mark.parametrize("sparse", ["true", "false"])
+@pytest.mark.parametrize("settings", [("net.view=negation",), ("net.shared=true",), ("net.dim=4",)])
+def test_temporal_coherence_stays_calm_in_batches(settings, sparse):
+    """A batch asks a weight hundreds of times at once; the sum of it all would throw it far off."""
+    config = online(*settings, f"net.sparse={sparse}", "td.batch_games=32", "games=3200")
+    learner = learner_of(config)
+    losses = [learner.step()["loss/td_error"] for _ in range(8)]
+    assert max(losses) < 0.1, "the variance of the targets, about"
+
+
+def test_optimisers_that_cannot_have_sparse_gradients():
+    learner_of(online("optim.kind=adam", "net.sparse=true", "net.dim=2")).step()
+
+
+# --- rates -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_rate_falls_geometrically():
+    learner = learner_of(online("optim.rate=1.0", "optim.final_rate=0.01"))
+    rates = []
+    for games in (0, 200, 400, 800, 900):
+        learner.games = games
+        rates.append(learner.rate)
+    assert rates == pytest.approx([1, 0.01**0.25, 0.1, 0.01, 0.01])
+    assert learner_of(online("optim.rate=0.5")).rate == 0.5
+    assert learner_of(online("optim.rate=0.0", "optim.final_rate=0.1")).rate == 0
+
+
+def test_the_rate_reaches_the_optimiser():
+    learner = learner_of(triangle("optim.rate=0.1", "optim.final_rate=0.001", "games=16"))
+    rates = []
+    for _ in range(3):
+        rates.append(learner.step()["rate/learning"])
+        used = learner.optimiser.param_groups[0]["lr"]
+        assert used == pytest.approx(0.1 * 0.1 ** (len(rates) - 1))
+    assert rates == pytest.approx([0.01, 0.001, 0.001])
+
+
+# --- states ----------------------------------------------------------------------------------------------------------
+
+
+CONFIGS = {
+    "online": online(),
+    "hints": online("td.targets=minimax", "td.exact_empties=4", "optim.final_rate=0.1"),
+    "rival": online("td.opponent=swh", "td.outcome=win"),
+    "adam": triangle(),
+    "sgd": triangle("optim.kind=sgd", "td.targets=returns"),
+    "tc": online("net.dim=2"),
+    "doubled": online(
+        'net={kind = "doubled", net = {kind = "triangle", maps = 2}}', "optim.kind=adam", "optim.rate=0.01"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_restored_learner_goes_on_as_if_it_had_never_stopped(name):
+    config = CONFIGS[name]
+    straight, before = learner_of(config), learner_of(config)
+    expected = [straight.step() for _ in range(5)]
+    found = [before.step(), before.step()]
+    after = learner_of(config)
+    after.restore({key: np.array(array) for key, array in before.state().items()})
+    assert after.games == before.games
+    found += [after.step() for _ in range(3)]
+    assert found == expected
+    states = straight.state(), after.state()
+    assert states[0].keys() == states[1].keys()
+    for key, array in states[0].items():
+        assert np.array_equal(array, states[1][key], equal_nan=array.dtype.kind == "f"), key
+
+
+@pytest.mark.parametrize("other", [online("net.stages=3"), online("net.tuples=all-2")])
+def test_a_state_of_another_net_is_refused(other):
+    learner = learner_of(other)
+    with pytest.raises(ValueError, match="weights has the shape"):
+        learner.restore(learner_of(online()).state())
+
+
+def test_the_seed_decides():
+    one, same, other = (learner_of(online(f"seed={seed}")) for seed in (1, 1, 2))
+    losses = [[learner.step()["loss/td_error"] for _ in range(3)] for learner in (one, same, other)]
+    assert losses[0] == losses[1] != losses[2]
+    assert seed_of(1, 2) != seed_of(2, 1) != seed_of(1, 2, 0)
+    assert 0 <= seed_of(5) < 2**63
+
+
+@pytest.mark.parametrize("name", ["online", "hints", "adam"])
+def test_threads_change_nothing(name):
+    one, two = (make_learner(CONFIGS[name], "cpu", Processes(), threads) for threads in (1, 2))
+    assert [one.step() for _ in range(3)] == [two.step() for _ in range(3)]
+
+
+# --- a net to start from ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_starts_from_another_net(tmp_path):
+    """The one that is named, however its tuples were named and its gradients were kept."""
+    learner = learner_of(online())
+    learner.step()
+    path = tmp_path / "first.safetensors"
+    export(learner.net(), quantise=False).save(path)
+    begun = learner_of(online(f"init={path}", "net.sparse=true"))
+    assert torch.equal(begun.net().weight, learner.net().weight)
+    assert begun.tables.weights.any()
+    assert begun.games == 0
+    with pytest.raises(ConfigError, match="holds a net of another shape"):
+        learner_of(online(f"init={path}", "net.stages=3"))
+    with pytest.raises(ConfigError, match="there is no net 'nowhere'"):
+        learner_of(online("init=nowhere"))
+
+
+# --- opponents -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["swh", "most-discs", "fewest-discs", "random"])
+def test_fixed_opponents_judge_alike_everywhere(name):
+    games = play_numbered(opponent_evaluator("random"), Rules(0.0), 1, 0, 4)
+    mover, opponent = (board[:50].reshape(-1) for board in (games.mover, games.opponent))
+    compiled = opponent_evaluator(name).discs(mover.numpy().view(np.uint64), opponent.numpy().view(np.uint64))
+    by_torch = _TorchOpponent(name, "cpu")(mover, opponent, torch.zeros_like(mover, dtype=torch.bool)).numpy()
+    if name == "random":
+        assert not compiled.any()
+        assert not by_torch.any()
+        return
+    inside = np.abs(compiled) < 60
+    ratio = (compiled @ by_torch) / (by_torch @ by_torch)
+    assert ratio > 0
+    assert compiled[inside] == pytest.approx(ratio * by_torch[inside], abs=0.1)
+
+
+# --- on a device -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [("td.targets=minimax", "td.exact_empties=4"), ("td.opponent=swh", "td.outcome=win"), ("td.cut=false",)],
+)
+def test_games_and_targets_where_the_net_is(settings):
+    """What a GPU does, here on the CPU."""
+    learner = learner_of(triangle(*settings))
+    experience, again = learner._on_device(), learner._on_device()
+    assert torch.equal(experience.games.mover, again.games.mover), "chance hangs on the step alone"
+    assert (experience.exact is not None) == (learner.config.td.exact_empties > 0)
+    used = experience.games.mask
+    if experience.searched is not None:
+        assert experience.searched[used].isfinite().all()
+    if experience.exact is not None:
+        known = ~experience.exact.isnan()
+        assert known.any()
+        assert not (known & ~used).any()
+    if learner.config.td.opponent:
+        assert torch.equal(experience.games.black_to_move, used & (torch.arange(8) % 2 == 1))
+    before = float_state(learner.net())
+    metrics = learner._learn(experience)
+    assert metrics["loss/td_error"] > 0
+    assert any(not np.array_equal(array, before[name]) for name, array in float_state(learner.net()).items())
+
+
+def test_a_step_on_a_device(monkeypatch):
+    """The device is one in name only: games by torch, then learning, without playing ahead."""
+    learner = learner_of(triangle())
+    monkeypatch.setattr(TorchLearner, "_played", None)
+    on_device = learner._on_device
+    learner.device = "elsewhere"
+
+    def played():
+        learner.device = "cpu"
+        return on_device()
+
+    monkeypatch.setattr(learner, "_on_device", played)
+    assert learner.step()["loss/td_error"] > 0
+    assert (learner.games, learner.steps) == (8, 1)
+    assert not [name for name in learner.state() if name.startswith("pending")]
+
+
+def test_coloured_nets_play_with_both_evaluators():
+    learner = learner_of(CONFIGS["doubled"])
+    assert isinstance(learner.evaluator(), ColouredEvaluator)
+
+
+# --- updates ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_batch_is_one_step_of_gradient_descent():
+    """Plain descent on the mean error, against autograd."""
+    config = triangle("optim.kind=sgd", "optim.rate=0.5", "optim.minibatch=0", "td.images=false", "td.lambda=1.0")
+    config = config.changed(["td.targets=returns", "td.exact_empties=0", "td.cut=false", "optim.final_rate=0.0"])
+    learner = learner_of(config)
+    games = play_numbered(learner.evaluator(), Rules(0.2, 0, cut=False), 5, 0, 8)
+    net = make_net(config.net)
+    net.load_state_dict(learner.net().state_dict())
+    used = games.mask
+    values = net(games.mover[used], games.opponent[used])
+    # With λ = 1 and nothing cut, every target is the outcome, seen from the row's side.
+    sides = torch.where(games.black_to_move, 1, -1)
+    last = sides.gather(0, games.length.unsqueeze(0) - 1)
+    targets = torch.tanh((games.margin * last * sides) / (2 * net.scale))[used]
+    loss = 0.5 * (values - targets).square().mean()
+    loss.backward()
+    expected = {name: (p - 0.5 * p.grad).detach() for name, p in net.named_parameters()}
+    metrics = learner._learn(Experience(games))
+    assert metrics["loss/td_error"] == pytest.approx(2 * loss.item(), rel=1e-4)
+    for name, parameter in learner.net().named_parameters():
+        assert torch.allclose(parameter, expected[name], atol=1e-6), name
+
+
+@pytest.mark.parametrize(("size", "updates"), [(0, 1), (128, 3), (480, 1), (100_000, 1)])
+def test_minibatches(size, updates):
+    learner = learner_of(triangle(f"optim.minibatch={size}"))
+    count, seen = 0, []
+    original = learner.optimiser.step
+
+    def step():
+        nonlocal count
+        count += 1
+        return original()
+
+    learner.optimiser.step = step
+    loss = learner._loss
+
+    def counted(*rows):
+        seen.append(len(rows[0]))
+        return loss(*rows)
+
+    learner._loss = counted
+    games = play_numbered(learner.evaluator(), Rules(0.1), 5, 0, 8)
+    learner._learn(Experience(games))
+    assert count == len(seen) == updates
+    assert sum(seen) == int(games.length.sum()), "every row once"
+    assert max(seen) - min(seen) <= 1
+
+
+def test_statistics_by_stage_of_the_game():
+    games = play_numbered(opponent_evaluator("swh"), Rules(0.3), 5, 0, 6)
+    used = games.mask
+    mover, opponent = games.mover[used], games.opponent[used]
+    rng = torch.Generator().manual_seed(1)
+    values, targets = (torch.rand(len(mover), generator=rng) * 2 - 1 for _ in range(2))
+    metrics = error_metrics(_statistics(mover, opponent, values, targets))
+    errors = (targets - values).square()
+    assert metrics["loss/td_error"] == pytest.approx(errors.mean().item(), rel=1e-5)
+    explained = 1 - errors.mean() / targets.var(correction=0)
+    assert metrics["loss/explained_variance"] == pytest.approx(explained.item(), rel=1e-3)
+    empties = torch.tensor(
+        [64 - (int(m) & 2**64 - 1 | int(o) & 2**64 - 1).bit_count() for m, o in zip(mover, opponent, strict=True)]
+    )
+    for band in range(BANDS):
+        mean = errors[empties // 10 == band].mean().item()
+        assert metrics[f"td_error/empties_{10 * band:02d}-{10 * band + 9:02d}"] == pytest.approx(mean, rel=1e-4)
+
+
+# --- several processes -----------------------------------------------------------------------------------------------
+
+RANKS = """
+import sys
+import numpy as np, torch
+torch.set_num_threads(1)
+from othello_nn.config import Config
+from othello_nn.learn import processes
+from othello_nn.learn.learner import make_learner
+from othello_nn.learn.td import float_state
+import json
+
+group = processes.join("cpu")
+assert group.count == 2
+assert group.any(group.rank == 1) and not group.any(False)
+assert group.told(f"rank {group.rank}") == "rank 0"
+for name, values in json.load(open(sys.argv[1])).items():
+    learner = make_learner(Config.from_dict(values), "cpu", group, 1)
+    metrics = [learner.step() for _ in range(2)]
+    arrays = {f"net.{key}": array for key, array in float_state(learner.net()).items()}
+    arrays["games"] = np.array([learner.games])
+    arrays["losses"] = np.array([found["loss/td_error"] for found in metrics])
+    np.savez(f"{sys.argv[2]}/{name}-{group.rank}.npz", **arrays)
+group.wait()
+processes.leave()
+"""
+SHARED = {
+    "triangle": triangle("optim.kind=sgd", "optim.rate=0.3", "optim.minibatch=0", "td.images=false"),
+    "tables": online("net.shared=true", "td.images=false"),
+    "adam": triangle(),
+}
+
+
+def test_two_processes_learn_as_one_with_all_their_games(tmp_path):
+    """The batches of the first two steps are played with the first weights, so they are the same games."""
+    (tmp_path / "ranks.py").write_text(RANKS)
+    (tmp_path / "configs.json").write_text(json.dumps({name: config.as_dict() for name, config in SHARED.items()}))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # As torchrun would start them, which would take longer to start itself than all of this takes.
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(tmp_path / "ranks.py"), str(tmp_path / "configs.json"), str(tmp_path)]
+    started = [
+        subprocess.Popen(command, env=os.environ | group | {"RANK": rank}, stderr=subprocess.PIPE, text=True)
+        for rank in "01"
+    ]
+    for process in started:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    for name, config in SHARED.items():
+        ranks = [dict(np.load(tmp_path / f"{name}-{rank}.npz")) for rank in range(2)]
+        for key, array in ranks[0].items():
+            assert np.array_equal(array, ranks[1][key]), f"{name} {key}"
+        assert ranks[0]["games"] == [32]
+        if name == "adam":
+            continue  # minibatches are drawn by each process
+        settings = ["td.batch_games=16"]
+        alone = TorchLearner(config.changed(settings), first_net(config), Processes(), 1, "cpu")
+        losses = [alone.step()["loss/td_error"] for _ in range(2)]
+        assert ranks[0]["losses"] == pytest.approx(losses, rel=1e-4)
+        first = float_state(first_net(config))
+        for key, array in float_state(alone.net()).items():
+            assert ranks[0][f"net.{key}"] == pytest.approx(array, abs=1e-5), f"{name} {key}"
+        moved = max(np.abs(array - first[key]).max() for key, array in float_state(alone.net()).items())
+        assert moved > 1e-3, name

@@ -1,0 +1,640 @@
+"""train.py as people use it: runs, resuming, signals, mistakes, full disks, TensorBoard, several processes.
+
+Most of it runs in this process; programs are started for what only a program can show.
+"""
+
+import errno
+import json
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from othello_nn import checkpoint
+from othello_nn.config import load_preset
+from othello_nn.engine.compile import load_evaluator
+from othello_nn.faces import training
+from othello_nn.game import Position
+from othello_nn.learn import td
+from othello_nn.learn.learner import make_learner
+from othello_nn.learn.monitor import TAGS, Monitor, known_tag
+from othello_nn.learn.processes import Processes
+from othello_nn.learn.runs import Run
+from othello_nn.learn.trainer import Trainer, choose_device
+from othello_nn.players import make_player
+
+ROOT = Path(__file__).resolve().parent.parent
+MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures_seconds=1000.0")
+TABLES = ("net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=16", *MEASURE)
+TRIANGLE = ("net.maps=2", "td.batch_games=8", "td.exact_empties=4", "optim.minibatch=128", *MEASURE)
+BACKWARDS = (
+    "net.tuples=[[11, 19, 27, 35], [18, 19, 20, 21]]",
+    "net.stages=3",
+    "backwards.positions=[210, 250]",
+    "backwards.solve_empties=6",
+    "backwards.depth=2",
+    *MEASURE,
+)
+KINDS = {"tables": ("quick", TABLES), "triangle": ("triangle", TRIANGLE), "backwards": ("backwards", BACKWARDS)}
+
+
+def words(name: str, *more: str) -> list[str]:
+    preset, settings = KINDS[name]
+    return ["--preset", preset, "--threads", "1", *(w for s in settings for w in ("--set", s)), *more]
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def train_and_draw(tmp_path, monkeypatch, capfd):
+    """train.py in this process and an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*argv: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = training.main(argv)
+        out, err = capfd.readouterr()
+        assert "Traceback" not in out + err
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def train(train_and_draw, monkeypatch):
+    """The same without pictures, which take longer than a small run."""
+    monkeypatch.setattr(Monitor, "pictures", lambda *arguments: None)
+    return train_and_draw
+
+
+@pytest.fixture
+def mistake(train):
+    """The one line that is said of a mistake; nothing is left behind."""
+
+    def call(*argv: str, code: int = 2) -> str:
+        before = sorted(Path().rglob("*"))
+        found, out, err = train(*argv)
+        err = err.removeprefix("compiling (first run only) …\n")
+        assert found == code
+        assert out == ""
+        assert err.startswith("train.py: ")
+        assert err.count("\n") == 1
+        assert sorted(Path().rglob("*")) == before
+        return err.removeprefix("train.py: ").strip()
+
+    return call
+
+
+def arrays_of(run: str, name: str = "state") -> dict[str, np.ndarray]:
+    return load_file(Path("runs") / run / f"{name}.safetensors")
+
+
+def assert_same_runs(one: str, other: str) -> None:
+    """Bit for bit: state and net."""
+    for name in ("state", "net"):
+        first, second = arrays_of(one, name), arrays_of(other, name)
+        assert first.keys() == second.keys()
+        for key, array in first.items():
+            assert array.dtype == second[key].dtype
+            assert array.tobytes() == second[key].tobytes(), f"{name} {key}"
+
+
+# --- a run -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_and_what_it_leaves(train):
+    code, out, err = train(*words("tables", "--games", "64"))
+    assert code == 0
+    assert re.search(r"^quick-1: finished\n64 games in \d+ s\nscores at 1-ply: random \d\.\d+, swh ", out)
+    assert "python play.py match runs/quick-1/net.safetensors swh" in out
+    assert "runs/quick-1: ntuple net of 74 weights on cpu, 1 threads" in err
+    assert "tensorboard --logdir runs" in err
+    assert {path.name.split(".")[0] for path in Path("runs/quick-1").iterdir()} == {"config", "state", "net", "events"}
+    config = json.loads(Path("runs/quick-1/config.json").read_text())
+    assert config["games"] == 64
+    assert config["net"]["stages"] == 2
+    info = checkpoint.read_meta("runs/quick-1/net.safetensors")["info"]
+    assert info["recipe"] == config
+    assert info["games"] == 64
+    assert set(info["metrics"]) == {"score/random", "score/swh", "score/earlier"}
+    assert info["versions"]["torch"] == torch.__version__
+    code, out, err = train(*words("tables", "--games", "16"))
+    assert out.startswith("quick-2: finished")
+
+
+def test_json_is_one_object_on_stdout(train):
+    code, out, _ = train(*words("triangle", "--games", "8", "--run", "mine", "--json"))
+    assert code == 0
+    facts = json.loads(out)
+    assert facts["run"] == "mine"
+    assert facts["net"] == "runs/mine/net.safetensors"
+    assert facts["games"] == 8
+    assert facts["finished"] is True
+    assert facts["scores"].keys() == {"random", "swh", "earlier"}
+
+
+def test_print_config_trains_nothing(train):
+    code, out, err = train(*words("tables", "--print-config", "--seed", "7", "--games", "5"))
+    assert (code, err) == (0, "")
+    assert json.loads(out)["seed"] == 7
+    assert load_preset("quick").from_dict(json.loads(out)).games == 5
+    assert not Path("runs").exists()
+
+
+def test_minutes_stop_a_run(train):
+    code, out, _ = train(*words("tables", "--games", "1000000000", "--minutes", "0.01"))
+    assert code == 0
+    assert "quick-1: stopped; go on with: python train.py --resume quick-1" in out
+    assert arrays_of("quick-1")["steps"][0] > 0
+
+
+def test_trained_nets_play(train):
+    """Two updates, saved, resumed, compiled, checked, played."""
+    for name in ("tables", "triangle"):
+        games = {"tables": 32, "triangle": 16}[name]
+        train(*words(name, "--games", str(games), "--run", name))
+        train("--resume", name, "--games", str(2 * games), "--threads", "1")
+        path = f"runs/{name}/net.safetensors"
+        saved = checkpoint.Checkpoint.load(path)
+        assert saved.info["games"] == 2 * games
+        evaluator = load_evaluator(path)
+        checks = saved.checks
+        found = evaluator.discs(checks.movers, checks.opponents)
+        assert found == pytest.approx(np.clip(checks.discs, -62, 62), abs=0.1)
+        player, position, plies = make_player(f"{path}:depth=2"), Position.start(), 0
+        while not position.is_over:
+            position = position.play(player.choose(position).move)
+            plies += 1
+        assert plies >= 40
+
+
+# --- resuming --------------------------------------------------------------------------------------------------------
+
+
+def interrupt_after(monkeypatch, learner_class, steps: int) -> None:
+    """Ctrl-C in the middle of a step."""
+    original, taken = learner_class.step, 0
+
+    def step(self):
+        nonlocal taken
+        taken += 1
+        if taken == steps:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self)
+
+    monkeypatch.setattr(learner_class, "step", step)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_run_that_was_stopped_and_resumed_ends_in_the_same_net(name, train, monkeypatch):
+    from othello_nn.learn import backwards
+
+    monkeypatch.setattr(backwards, "SLAB", 100)
+    learner_class = {"tables": td.OnlineLearner, "triangle": td.TorchLearner, "backwards": backwards.BackwardsLearner}
+    games = {"tables": "320", "triangle": "80", "backwards": "1"}[name]
+    train(*words(name, "--games", games, "--run", "straight"))
+    for stop in (3, 4):
+        with monkeypatch.context() as patch:
+            interrupt_after(patch, learner_class[name], stop)
+            resume = ["--resume", "stopped", "--threads", "1"]
+            code, out, err = train(*(resume if stop == 4 else words(name, "--games", games, "--run", "stopped")))
+        assert code == 130
+        assert "stopped: stopped; go on with: python train.py --resume stopped" in out
+        assert arrays_of("stopped", "net").keys() == arrays_of("straight", "net").keys()
+    code, out, err = train("--resume", "stopped", "--threads", "1")
+    assert code == 0
+    assert "games on" in err
+    assert "stopped: finished" in out
+    assert_same_runs("straight", "stopped")
+    assert train("--resume", "runs/straight")[0] == 0, "a finished run has nothing more to do"
+    assert_same_runs("straight", "stopped")
+
+
+def test_measuring_and_saving_do_not_touch_the_learning(train_and_draw):
+    train_and_draw(*words("tables", "--games", "96", "--run", "seldom"))
+    busy = ("measure.seconds=0.1", "measure.pictures_seconds=0.1", "measure.save_seconds=0.01")
+    train_and_draw(*words("tables", "--games", "96", "--run", "often", *(w for s in busy for w in ("--set", s))))
+    assert_same_runs("seldom", "often")
+
+
+def start(*argv: str) -> subprocess.Popen:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, str(ROOT / "train.py"), *argv]
+    return subprocess.Popen(command, env=environment, encoding="utf-8", **pipes)
+
+
+def wait_for_state(path: Path, process: subprocess.Popen) -> None:
+    """Until the file is there, or newer than it was."""
+    before = path.stat().st_mtime_ns if path.exists() else 0
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.stat().st_mtime_ns == before:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_killed_run_is_resumed_to_the_same_net(train):
+    """kill -9 at random moments, then Ctrl-C, then to the end."""
+    games, rng = "1600", random.Random(os.environ.get("OTHELLO_EXAMPLES", 5))
+    train(*words("tables", "--games", games, "--run", "straight"))
+    saving = ("--set", "measure.save_seconds=0.01")
+    state, done = Path("runs/killed/state.safetensors"), []
+    argv = words("tables", "--games", games, "--run", "killed", *saving)
+    for _ in range(2):
+        process = start(*argv)
+        wait_for_state(state, process)
+        time.sleep(rng.uniform(0, 0.3))
+        process.kill()
+        process.communicate()
+        done.append(int(load_file(state)["games"][0]))
+        argv = ["--resume", "killed", "--threads", "1"]
+    process = start(*argv)
+    wait_for_state(state, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "killed: stopped; go on with: python train.py --resume killed" in out
+    assert "Traceback" not in err
+    assert not set(err) & {"\r", "\x1b"}, "no progress bar in a pipe"
+    done.append(int(load_file(state)["games"][0]))
+    assert done == sorted(done)
+    assert 0 < done[0] < done[-1] < int(games)
+    assert len(list(Path("runs/killed").glob(".*"))) <= 2, "a half-written file at most for each kill"
+    assert train("--resume", "killed", "--threads", "1")[0] == 0
+    assert_same_runs("straight", "killed")
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--preset", "champoin"), "unknown preset 'champoin'; did you mean 'champion'?"),
+        (("--presett", "quick"), "--presett"),
+        (("--set", "td.lamda=0.5"), "unknown option 'td.lamda'; did you mean 'lambda'?"),
+        (("--set", "td.lambda=x"), "lambda is 'x'; it must be a number"),
+        (("--set", "net.stage=3"), "unknown option 'net.stage'; did you mean 'stages'?"),
+        (("--set", "net.stages=0"), "stages is 0; it must be a whole number from 1 to 60"),
+        (("--set", "net.tuples=all-9"), "all-9"),
+        (("--set", "net.kind=triangel"), "unknown kind of net 'triangel'; did you mean 'triangle'?"),
+        (("--set", "net.kind=triangle"), "unknown option 'tuples' of a triangle net"),
+        (("--set", "optim.minibatch=5"), "optim.minibatch does nothing here"),
+        (("--set", "init=nowhere"), "init: there is no net 'nowhere'"),
+        (("--set", "net.stages=2024-01-01"), "stages is '2024-01-01'"),
+        (("--device", "cuda:99"), "cuda:99"),
+        (("--device", "gpu"), "unknown device 'gpu'; choose from auto, cpu, cuda, cuda:N"),
+        (("--device", "cuda:x"), "unknown device 'cuda:x'"),
+        (("--games", "0"), "a whole number from 1"),
+        (("--games", "many"), "a whole number from 1"),
+        (("--seed", "-1"), "a whole number from 0"),
+        (("--minutes", "nan"), "a number of minutes"),
+        (("--run", "../escape"), "'../escape' cannot be a run's name"),
+        (("--run", ".hidden"), "'.hidden' cannot be a run's name"),
+        (("--resume", "nothing"), "there is no run 'nothing'; there are none in runs"),
+        (("--resume", "x", "--set", "td.lambda=0.5"), "--set cannot go with --resume"),
+        (("--resume", "x", "--seed", "0"), "--seed cannot go with --resume"),
+        (("--resume", "x", "--preset", "quick"), "--preset cannot go with --resume"),
+        (("--resume", "x", "--print-config"), "--print-config shows a preset's settings"),
+        (("--preset", "triangle-leouski", "--set", "td.lambda=0.5"), "'td.lambda' does nothing here"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(mistake, argv, message):
+    assert message in mistake(*argv)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(mistake):
+    said = mistake("--device", "cuda")
+    assert said == "device cuda:0: torch finds no CUDA GPU here; --device cpu works everywhere"
+    assert choose_device("auto") == "cpu"
+
+
+def test_devices_by_name(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choose_device("auto", 1) == choose_device("cuda", 1) == choose_device("cuda:1") == "cuda:1"
+    assert choose_device("cpu") == "cpu"
+    with pytest.raises(ValueError, match="device cuda:2: there are 2 GPUs, counted from cuda:0"):
+        choose_device("cuda:2")
+
+
+def test_learners_for_the_cpu_alone():
+    with pytest.raises(ValueError, match="the learner 'backwards' works on the CPU; leave out --device cuda:0"):
+        make_learner(load_preset("backwards"), "cuda:0", Processes(), 1)
+    with pytest.raises(ValueError, match="the learner 'backwards' works in one process; torchrun is for 'td'"):
+        make_learner(load_preset("backwards"), "cpu", Processes(0, 2), 1)
+
+
+def test_mistakes_do_not_wait_for_torch():
+    code = (
+        "import sys; from othello_nn.faces.training import main\n"
+        "codes = main(['--preset', 'x']), main(['--set', 'td.lamda=1']), main(['--no']), main(['--print-config'])\n"
+        "print(codes, 'torch' in sys.modules, file=sys.stderr)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "(2, 2, 2, 0) False"
+
+
+def test_a_run_that_is_there_already(train, mistake):
+    train(*words("tables", "--games", "16", "--run", "mine"))
+    said = mistake(*words("tables", "--run", "mine"))
+    assert said == "there is a run 'mine' already; go on with it by --resume mine, or choose another --run"
+    assert mistake("--resume", "mien") == "there is no run 'mien'; did you mean 'mine'?"
+
+
+def test_states_that_cannot_be_resumed(train, mistake):
+    train(*words("tables", "--games", "16", "--run", "mine"))
+    state = Path("runs/mine/state.safetensors")
+    whole, arrays = state.read_bytes(), load_file(state)
+    resume = ("--resume", "mine", "--threads", "1")
+    state.write_bytes(whole[: len(whole) // 2])
+    assert "state.safetensors: not a readable training state (" in mistake(*resume)
+    state.write_bytes(b"")
+    assert "state.safetensors: not a readable training state (" in mistake(*resume)
+    save_file(arrays, state, {"format": "othello_nn.state/2"})
+    said = mistake(*resume)
+    assert said.endswith("this is version 2 of the format othello_nn.state, this program reads 1")
+    save_file(arrays, state)
+    assert mistake(*resume).endswith("state.safetensors: not a training state of this program")
+    meta = {"format": "othello_nn.state/1"}
+    save_file({name: array for name, array in arrays.items() if name != "sums"}, state, meta)
+    assert "does not fit this run ('sums')" in mistake(*resume, code=1)
+    save_file(arrays | {"weights": arrays["weights"][:1]}, state, meta)
+    assert "does not fit this run (weights has the shape" in mistake(*resume, code=1)
+    save_file({name: array for name, array in arrays.items() if name != "pending.sign"}, state, meta)
+    assert "does not fit this run (a trajectory lacks the array 'sign')" in mistake(*resume, code=1)
+    state.unlink()
+    assert "was stopped before its first state was saved: start it anew" in mistake(*resume)
+    Path("runs/mine/config.json").write_text("{")
+    assert "config.json is damaged: " in mistake(*resume)
+    state.write_bytes(whole)
+
+
+def test_a_net_to_start_from_is_not_asked_for_again(train):
+    train(*words("tables", "--games", "16", "--run", "first"))
+    begin = ("--set", "init=runs/first/net.safetensors")
+    train(*words("tables", "--games", "16", "--run", "second", *begin))
+    Path("runs/first/net.safetensors").unlink()
+    assert train("--resume", "second", "--games", "32", "--threads", "1")[0] == 0
+    assert json.loads(Path("runs/second/config.json").read_text())["init"] == "runs/first/net.safetensors"
+
+
+# --- when things go wrong --------------------------------------------------------------------------------------------
+
+
+class FullDisk:
+    """From now on files cannot be written, ``times`` times."""
+
+    def __init__(self, monkeypatch, times: int):
+        self.times, self.refused, self._fsync = times, 0, os.fsync
+        monkeypatch.setattr(checkpoint.os, "fsync", self)
+
+    def __call__(self, handle):
+        if self.refused < self.times:
+            self.refused += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._fsync(handle)
+
+
+OFTEN = ("--set", "measure.save_seconds=0.01")
+
+
+def test_a_disk_that_is_full_for_a_while(train, monkeypatch):
+    train(*words("tables", "--games", "320", "--run", "straight"))
+    original = td.OnlineLearner.step
+
+    def step(self):
+        if self.steps == 3:
+            disks.append(FullDisk(monkeypatch, 4))
+        time.sleep(0.011)
+        return original(self)
+
+    disks: list[FullDisk] = []
+    monkeypatch.setattr(td.OnlineLearner, "step", step)
+    code, _, err = train(*words("tables", "--games", "320", "--run", "full", *OFTEN))
+    assert disks[0].refused == 4
+    assert code == 0
+    line = "train.py: runs/full/state.safetensors could not be saved: No space left on device; training goes on"
+    assert err.count(line) == 1, "said once"
+    assert_same_runs("straight", "full")
+
+
+def test_a_disk_that_stays_full(train, monkeypatch):
+    train(*words("tables", "--games", "64", "--run", "mine", *OFTEN))
+    files = {path: path.read_bytes() for path in Path("runs/mine").glob("*.safetensors")}
+    assert len(files) == 2
+    assert train("--resume", "mine", "--games", "96", "--threads", "1")[0] == 0
+    assert all(path.read_bytes() != content for path, content in files.items())
+    files = {path: path.read_bytes() for path in files}
+    config = Path("runs/mine/config.json")
+    config.write_text(config.read_text().replace('"games": 96', '"games": 128'))
+    FullDisk(monkeypatch, 10**6)
+    code, out, err = train("--resume", "mine", "--threads", "1")
+    assert code == 1
+    assert "mine: finished" in out
+    assert err.endswith("train.py: the run's last state is not saved: No space left on device\n")
+    assert all(path.read_bytes() == content for path, content in files.items())
+    assert not list(Path("runs/mine").glob(".*")), "no half-written files"
+    code, out, err = train("--resume", "mine", "--games", "160", "--threads", "1")
+    assert (code, err) == (1, "train.py: runs/mine/config.json: No space left on device\n")
+
+
+def test_a_run_that_cannot_even_begin(mistake, monkeypatch, tmp_path):
+    FullDisk(monkeypatch, 10**6)
+    (tmp_path / "runs").mkdir()
+    said = mistake(*words("tables", "--run", "mine"))
+    assert said == "runs/mine cannot be made: No space left on device"
+
+
+def test_curves_on_a_full_disk(tmp_path, capfd):
+    """The system itself refuses to let the file grow; TensorBoard writes it in a thread of its own."""
+    monitor = Monitor(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        for games in range(200):
+            monitor.scalars({"loss/td_error": 0.5, "score/random": 0.5}, games)
+            monitor.flush()
+        monitor.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert capfd.readouterr().err == "train.py: curves cannot be written: File too large; training goes on\n"
+
+
+@pytest.mark.parametrize("fits", [6, 1, 0])
+def test_out_of_memory(mistake, train, monkeypatch, fits):
+    original = td.OnlineLearner.step
+    train(*words("tables", "--games", "16", "--run", "mine"))
+
+    def step(self):
+        if self.config.td.batch_games > fits:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        return original(self)
+
+    monkeypatch.setattr(td.OnlineLearner, "step", step)
+    code, out, err = train("--resume", "mine", "--games", "64", "--threads", "1")
+    assert code == 1
+    assert out == ""
+    said = {6: "4 would fit: --set td.batch_games=4", 1: "1 would fit: --set td.batch_games=1"}.get(
+        fits, "try --set td.batch_games=4"
+    )
+    assert err.splitlines()[-1] == f"train.py: out of memory with td.batch_games=16; {said}"
+    assert arrays_of("mine")["games"][0] == 16
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory(train, monkeypatch):
+    def step(self):
+        raise RuntimeError("the cat is on the keyboard")
+
+    monkeypatch.setattr(td.OnlineLearner, "step", step)
+    with pytest.raises(RuntimeError, match="cat"):
+        train(*words("tables", "--games", "16"))
+
+
+def test_a_diverging_run_says_so_and_keeps_what_it_had(train):
+    train(*words("tables", "--games", "16", "--run", "mine"))
+    arrays = arrays_of("mine")
+    arrays["weights"][:] = np.nan
+    save_file(arrays, "runs/mine/state.safetensors", {"format": "othello_nn.state/1"})
+    before = Path("runs/mine/net.safetensors").read_bytes()
+    code, _, err = train("--resume", "mine", "--games", "64", "--threads", "1")
+    assert code == 1
+    assert err.splitlines()[-1].startswith(
+        "train.py: training has diverged: loss/td_error is nan; start anew with a low"
+    )
+    assert Path("runs/mine/net.safetensors").read_bytes() == before
+
+
+def test_weights_too_large_for_16_bits_are_saved_all_the_same(train):
+    train(*words("tables", "--games", "16", "--run", "mine"))
+    arrays = arrays_of("mine")
+    arrays["weights"][0, 0] = 300
+    save_file(arrays, "runs/mine/state.safetensors", {"format": "othello_nn.state/1"})
+    assert train("--resume", "mine", "--threads", "1")[0] == 0
+    assert arrays_of("mine", "net")["net.weight"].max() == 300
+    load_evaluator("runs/mine/net.safetensors")
+
+
+# --- TensorBoard -----------------------------------------------------------------------------------------------------
+
+
+def events_of(folder: str):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(folder, size_guidance={"images": 0, "scalars": 0, "tensors": 0, "histograms": 0})
+    found.Reload()
+    return found
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_curves_of_a_run(train_and_draw, name):
+    games = {"tables": 64, "triangle": 16, "backwards": 1}[name]
+    train_and_draw(*words(name, "--games", str(games), "--run", "mine"))
+    events = events_of("runs/mine")
+    tags = events.Tags()
+    scalars, images, histograms = (set(tags[kind]) for kind in ("scalars", "images", "histograms"))
+    texts = {tag.removesuffix("/text_summary") for tag in tags["tensors"]}
+    assert texts == {"config"}
+    for tag in scalars | images | histograms | texts:
+        assert known_tag(tag), tag
+    assert {"score/random", "score/swh", "score/earlier"} <= scalars
+    assert "values/discs" in histograms
+    assert any(tag.startswith("weights/") for tag in histograms)
+    pictures = {"pictures/squares", "pictures/edges", "pictures/game"}
+    assert pictures | ({"pictures/triangle", "pictures/coefficients"} if name == "triangle" else set()) <= images
+    if name == "backwards":
+        assert {"backwards/stage", "backwards/round", "backwards/positions"} <= scalars
+        games = 3 * (210 + 250)
+    else:
+        assert {"loss/td_error", "loss/explained_variance", "rate/learning"} <= scalars
+        assert any(tag.startswith("td_error/empties_") for tag in scalars)
+        assert events.Scalars("loss/td_error")[-1].step == games
+    assert [point.step for point in events.Scalars("score/swh")] == [0, games]
+    assert all(0 <= point.value <= 1 for point in events.Scalars("score/random"))
+
+
+def test_points_after_the_state_are_taken_back(train):
+    """A killed run had gone further than its last state; the curve goes on from the state."""
+    train(*words("tables", "--games", "64", "--run", "mine"))
+    state = Path("runs/mine/state.safetensors").read_bytes()
+    train("--resume", "mine", "--games", "128", "--threads", "1")
+    Path("runs/mine/state.safetensors").write_bytes(state)
+    time.sleep(1.1)  # event files are told apart by the second
+    train("--resume", "mine", "--games", "96", "--threads", "1")
+    steps = [point.step for point in events_of("runs/mine").Scalars("score/swh")]
+    assert steps == [0, 64, 96]
+
+
+def test_unknown_tags_are_refused(tmp_path):
+    monitor = Monitor(tmp_path)
+    with pytest.raises(ValueError, match="the tag 'loss/other' is not in TAGS"):
+        monitor.scalars({"loss/other": 1.0}, 1)
+    monitor.close()
+
+
+def test_every_tag_is_explained():
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    table = text.partition("| tag | meaning |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = dict(re.fullmatch(r"\| `([^`]+)` \| (.+) \|", line).groups() for line in table.splitlines())
+    assert rows == TAGS
+
+
+# --- golden curves ---------------------------------------------------------------------------------------------------
+
+GOLDEN = {
+    "tables": [0.04825, 0.04398, 0.04305, 0.04924, 0.06081, 0.03608, 0.04464, 0.03939, 0.02741, 0.03245],
+    "triangle": [0.10444, 0.10379, 0.07874, 0.09476, 0.05585, 0.07129, 0.1001, 0.10164, 0.07013, 0.08606],
+}
+"""The first losses of small runs. Whoever changes learning on purpose, and has seen that it is better, changes them."""
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_curves(name):
+    torch.set_num_threads(1)
+    preset, settings = KINDS[name]
+    games = {"tables": 320, "triangle": 160}[name]
+    learner = make_learner(load_preset(preset).changed(settings, games=games), "cpu", Processes(), 1)
+    losses = [learner.step()["loss/td_error"] for _ in range(10)]
+    assert losses == pytest.approx(GOLDEN[name], rel=1e-2)
+
+
+# --- several processes -----------------------------------------------------------------------------------------------
+
+
+def test_torchrun(tmp_path, monkeypatch):
+    """Two processes, one run, one report; games add up."""
+    monkeypatch.chdir(tmp_path)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [*launch, str(ROOT / "train.py"), *words("triangle", "--games", "48", "--json")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["games"] == 48
+    assert "2 processes" in done.stderr
+    assert [path.name for path in Path("runs").iterdir()] == ["triangle-1"]
+    assert len(list(Path("runs/triangle-1").glob("events*"))) == 1
+    assert arrays_of("triangle-1")["steps"][0] == 3
+    load_evaluator("runs/triangle-1/net.safetensors")
+    run = Run.open(Path("runs"), "triangle-1")
+    alone = Trainer(run, make_learner(run.config, "cpu", Processes(), 1), Processes(), 1)
+    alone.resume()
+    assert alone.learner.games == 48, "one process can go on with it"
