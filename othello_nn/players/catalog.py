@@ -19,6 +19,11 @@ CHECKPOINTS = Path(__file__).resolve().parent.parent.parent / "checkpoints"
 SUFFIX = ".safetensors"
 TUPLES = "tuples:"
 BEST = "champion"
+_SHIPPED = {
+    BEST: "the strongest net",
+    "league": "the Othello League's specialist, which knows how to beat swh at depth=1 and little else",
+    "triangle": "Leouski's triangle net with application coefficients",
+}
 DEFAULT_SECONDS = 0.1
 """Time for a move of a searching player without limits and without a clock: matches should not take hours."""
 
@@ -55,7 +60,7 @@ def player_names() -> dict[str, Entry]:
     """Every name with what it plays, the checkpoints that are there included."""
     names = dict(_BUILT_IN)
     for path in sorted(CHECKPOINTS.glob(f"*{SUFFIX}")):
-        what = "the strongest net" if path.stem == BEST else f"the evaluator checkpoints/{path.name}"
+        what = _SHIPPED.get(path.stem, f"the net checkpoints/{path.name}")
         names.setdefault(path.stem, _evaluator_entry(f"search with {what}", path))
     return names
 
