@@ -638,3 +638,42 @@ def test_torchrun(tmp_path, monkeypatch):
     alone = Trainer(run, make_learner(run.config, "cpu", Processes(), 1), Processes(), 1)
     alone.resume()
     assert alone.learner.games == 48, "one process can go on with it"
+
+
+# --- a preset that starts from another -------------------------------------------------------------------------------
+
+
+FIRST = """
+learner = "backwards"
+net = {kind = "ntuple", tuples = [[11, 19, 27, 35], [18, 19, 20, 21]], stages = 3}
+backwards = {positions = [210], solve_empties = 6, depth = 2}
+measure = {double_games = 2, seconds = 1000.0, pictures_seconds = 1000.0}
+"""
+SECOND = """
+init = "first"
+games = 32
+net = {kind = "ntuple", tuples = [[11, 19, 27, 35], [18, 19, 20, 21]], stages = 3}
+td = {batch_games = 16}
+measure = {double_games = 2, seconds = 1000.0, pictures_seconds = 1000.0}
+"""
+
+
+def test_a_preset_that_starts_from_another_trains_that_first(train, tmp_path, monkeypatch):
+    presets = tmp_path / "presets"
+    presets.mkdir()
+    (presets / "first.toml").write_text(FIRST)
+    (presets / "second.toml").write_text(SECOND)
+    monkeypatch.setattr("othello_nn.config.PRESETS", presets)
+    code, out, err = train("--preset", "second", "--threads", "1", "--json")
+    assert code == 0, err
+    assert json.loads(out)["run"] == "second-1"
+    assert "second starts from the net of the preset first" in err
+    assert "first: finished" in err
+    info = checkpoint.read_meta("runs/second-1/net.safetensors")["info"]
+    assert info["started_from"]["preset"] == "first"
+    # The first net is there now, and is not trained again.
+    before = Path("runs/first/net.safetensors").stat().st_mtime_ns
+    code, out, err = train("--preset", "second", "--threads", "1", "--json")
+    assert code == 0
+    assert "starts from" not in err
+    assert Path("runs/first/net.safetensors").stat().st_mtime_ns == before

@@ -7,11 +7,13 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
 from othello_nn.faces.cli import INTERRUPTED, CommandParser, UsageError, number_type
 from othello_nn.game.syntax import OthelloError
+from othello_nn.players.catalog import CHECKPOINTS
 
 if TYPE_CHECKING:
     from othello_nn.learn.processes import Processes
@@ -100,6 +102,8 @@ def _train(arguments: Namespace) -> int:
     if config is None:
         run = Run.open(RUNS, arguments.resume)
         config = run.config.changed(games=arguments.games or run.config.games)
+    elif code := _prepare(arguments, config):
+        return code
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     device = choose_device(arguments.device or config.device, local_rank)
     group = processes.join(device)
@@ -115,13 +119,36 @@ def _train(arguments: Namespace) -> int:
             _announce(run, trainer, device, threads, group.count)
         summary = trainer.train()
         if group.leads:
-            _report(run, summary, arguments.json)
+            _report(run, summary, arguments.json, getattr(arguments, "report", sys.stdout))
         if summary.unsaved:
             print(f"train.py: the run's last state is not saved: {summary.unsaved}", file=sys.stderr)
             return 1
         return INTERRUPTED if summary.interrupted else 0
     finally:
         processes.leave()
+
+
+def _prepare(arguments: Namespace, config: Config) -> int:
+    """Train the net that a run starts from, if that is another preset's and not there yet; its exit code."""
+    from othello_nn.learn.runs import RUNS, Run
+
+    name = config.init
+    if name not in preset_names() or Path(name).is_file() or (CHECKPOINTS / f"{name}.safetensors").is_file():
+        return 0
+    begun = (RUNS / name / "state.safetensors").is_file()
+    if begun and Run.open(RUNS, name).finished:
+        return 0
+    print(f"train.py: {config.preset} starts from the net of the preset {name}, so that comes first", file=sys.stderr)
+    words = ["--resume", name] if begun else ["--preset", name, "--run", name]
+    first = parser().parse_args(words)
+    for option in ("minutes", "threads", "device"):
+        setattr(first, option, getattr(arguments, option))
+    first.report = sys.stderr
+    code = _train(first)
+    if not code and not Run.open(RUNS, name).finished:
+        print(f"train.py: {name} is not finished; the same command goes on with it", file=sys.stderr)
+        return 1
+    return code
 
 
 def _shared_run(arguments: Namespace, config: Config, run: Run | None, group: Processes) -> Run:
@@ -165,15 +192,15 @@ def _announce(run: Run, trainer: Trainer, device: str, threads: int, processes: 
     print(f"watch: tensorboard --logdir {run.folder.parent}", file=sys.stderr, flush=True)
 
 
-def _report(run: Run, summary: Summary, as_json: bool) -> None:
+def _report(run: Run, summary: Summary, as_json: bool, file: TextIO) -> None:
     scores = {tag.removeprefix("score/"): round(score, 4) for tag, score in summary.scores.items()}
     if as_json:
         facts = {"run": run.name, "net": str(run.net_path), "games": summary.games, "seconds": summary.seconds}
-        print(json.dumps(facts | {"finished": summary.finished, "scores": scores}))
+        print(json.dumps(facts | {"finished": summary.finished, "scores": scores}), file=file)
         return
     how = "finished" if summary.finished else f"stopped; go on with: python train.py --resume {run.name}"
-    print(f"{run.name}: {how}")
-    print(f"{summary.games:,} games in {summary.seconds:.0f} s")
-    print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()))
-    print(f"play it:   python play.py match {run.net_path} swh")
-    print(f"ask it:    python play.py bestmove start --player {run.net_path}")
+    print(f"{run.name}: {how}", file=file)
+    print(f"{summary.games:,} games in {summary.seconds:.0f} s", file=file)
+    print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=file)
+    print(f"play it:   python play.py match {run.net_path} swh", file=file)
+    print(f"ask it:    python play.py bestmove start --player {run.net_path}", file=file)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from othello_nn.checkpoint import Checkpoint, write_whole
+from othello_nn.checkpoint import Checkpoint, read_meta, write_whole
 from othello_nn.config import Config
 from othello_nn.game.syntax import OthelloError
 from othello_nn.players.spec import did_you_mean
@@ -91,6 +91,11 @@ class Run:
     @property
     def net_path(self) -> Path:
         return self.folder / "net.safetensors"
+
+    @property
+    def finished(self) -> bool:
+        """All its games were learnt when its net was saved."""
+        return self.net_path.is_file() and read_meta(self.net_path)["info"].get("progress") == 1
 
     def write_config(self) -> None:
         text = json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False)
