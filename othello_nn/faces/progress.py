@@ -28,8 +28,11 @@ class _Bar:
 
 
 @contextmanager
-def progress(text: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Progress]:
-    """A bar that fills up to ``total``, or without a total a sign of life with the time that has passed."""
+def progress(text: str, total: int | None = None, *, counted: bool = True, quiet: bool = False) -> Iterator[Progress]:
+    """A bar that fills up to ``total``, or without a total a sign of life with the time that has passed.
+
+    ``counted`` shows how many of the total are done; a narrower bar without it leaves room for the text.
+    """
     if quiet or not sys.stderr.isatty():
         yield _Silent()
         return
@@ -46,7 +49,7 @@ def progress(text: str, total: int | None = None, *, quiet: bool = False) -> Ite
 
     columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()]
     if total is not None:
-        columns[1:1] = [BarColumn(bar_width=24), MofNCompleteColumn()]
+        columns[1:1] = [BarColumn(bar_width=24), MofNCompleteColumn()] if counted else [BarColumn(bar_width=12)]
         columns += [TextColumn("left:"), TimeRemainingColumn()]
     # Results printed meanwhile must not end up inside the bar; a stdout that is not the terminal is left alone.
     shared = sys.stdout.isatty()

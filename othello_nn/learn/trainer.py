@@ -105,7 +105,7 @@ class Trainer:
         )
         before = started, first_games
         metrics: dict[str, float] = {}
-        with self._stoppable(), progress("training", BAR, quiet=self.quiet or not leads) as bar:
+        with self._stoppable(), progress("training", BAR, counted=False, quiet=self.quiet or not leads) as bar:
             if leads and not first_games:
                 monitor.config(self.config.as_dict())
                 self._measure(monitor)
@@ -190,11 +190,13 @@ class Trainer:
             return export(net, info, quantise=False)
 
     def _line(self, metrics: dict[str, float]) -> str:
-        parts = [f"{self.learner.games:,} games, {metrics['speed/games_per_second']:,.0f}/s"]
+        """Short enough for a terminal of 80 columns, with the bar and the times."""
+        line = f"{_short(self.learner.games)} games {_short(metrics['speed/games_per_second'])}/s"
         if (loss := metrics.get("loss/td_error")) is not None:
-            parts.append(f"loss {loss:.4f}")
-        parts += [f"{tag.removeprefix('score/')} {score:.3f}" for tag, score in self.scores.items()]
-        return ", ".join(parts)
+            line += f" loss {loss:.3f}"
+        if (score := self.scores.get("score/swh")) is not None:
+            line += f" swh {score:.2f}"
+        return line
 
     def _stopped(self, started: float) -> bool:
         late = self.minutes is not None and time.monotonic() - started >= 60 * self.minutes
@@ -217,6 +219,14 @@ class Trainer:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+def _short(number: float) -> str:
+    """1234567 as 1.2M."""
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.0f}"
 
 
 def _is_out_of_memory(error: Exception) -> bool:
