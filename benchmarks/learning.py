@@ -122,6 +122,31 @@ def _seconds_to_first_point(run: Path, started: float, process: subprocess.Popen
     return time.monotonic() - started
 
 
+@benchmark("chance", "the quick preset with much and with little chance: SWH score is not strength")
+def chance(settings: Settings) -> Report:
+    games = settings.size(load_preset("quick").games, 1_000)
+    ways = {
+        "as it is: ε = 0.3, chance is learnt": [],
+        "ε = 0.1, chance is learnt": ["td.epsilon=0.1"],
+        "ε = 0.1, chance is cut out": ["td.epsilon=0.1", "td.cut=true"],
+    }
+    nets = {}
+    for way, changes in ways.items():
+        (learner, _) = next(_trained(load_preset("quick").changed(changes, games=games)))
+        nets[way] = learner.evaluator()
+    first, swh, champion = next(iter(nets.values())), opponent_evaluator("swh"), league_player("champion")
+    double_games = settings.size(2_000, 20)
+    rows, values = [], {}
+    for way, net in nets.items():
+        scores = [_score(net, swh, settings.size(20_000, 20), 0.1, 0)]
+        scores += [_score(net, rival, double_games, 0.0, OPENING_PLIES) for rival in (first, champion)]
+        rows.append((way, *(f"{score:.3f}" for score in scores)))
+        values[way] = scores
+    header = ("training", "SWH, ε = 0.1", "the first of these, ε = 0", "`champion`, ε = 0")
+    text = markdown_table(header, rows)
+    return Report(values[next(iter(ways))][0], "score", text, values, {"games": games, "double_games": double_games})
+
+
 # --- strength --------------------------------------------------------------------------------------------------------
 
 

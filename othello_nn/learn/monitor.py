@@ -39,7 +39,7 @@ TAGS = {
     "fitness/best": "evolution: League score of the best individual, over the games of one generation",
     "fitness/parents": "evolution: mean League score of those that become parents",
     "fitness/mean": "evolution: mean League score of all individuals",
-    "fitness/new_parents": "evolution: how many of the parents were born in this generation",
+    "fitness/new_parents": "evolution: share of the parents that were born in this generation",
     "weights/*": "histogram of a parameter",
     "values/discs": "histogram of what the net says of a fixed set of positions of random games, in discs",
     "pictures/squares": "what an own disc is worth on each square, early, in the middle and late",
