@@ -14,8 +14,9 @@ from othello_nn.game import rules
 from othello_nn.game.kernels import random_stream
 from othello_nn.game.rules import PASS, START_MOVER, START_OPPONENT, squares_in
 from othello_nn.game.syntax import OthelloError
-from othello_nn.learn import leouski
-from othello_nn.learn.leouski import CHANCES, ROOT, LeouskiLearner, begin, gradient_of_game, play_game, search, value_at
+from othello_nn.learn import triangle_kernels
+from othello_nn.learn.leouski import CHANCES, LeouskiLearner, gradient_of_game, play_game, search
+from othello_nn.learn.triangle_kernels import ROOT, begin, value_at
 
 SMALL = {"kind": "triangle", "maps": 3}
 STAGED = {"kind": "staged", "net": SMALL}
@@ -79,7 +80,7 @@ class Plain:
 
 
 def searched(learner: LeouskiLearner, mover: int, opponent: int, black: bool) -> tuple[int, float]:
-    colour = leouski.BLACK if black else leouski.WHITE
+    colour = triangle_kernels.BLACK if black else triangle_kernels.WHITE
     boards = np.uint64(mover), np.uint64(opponent)
     begin(learner.nets, learner.work, colour, *boards)
     moves = np.uint64(rules.legal_mask(mover, opponent))
@@ -93,7 +94,7 @@ def played(learner: LeouskiLearner, number: int = 0) -> list[tuple[int, int, boo
     state = np.uint64(random_stream(np.uint64(learner.seed), np.uint64(number)))
     turns, _ = play_game(learner.nets, learner.work, learner.rules, learner.workspace.address, state)
     work = learner.work
-    columns = (work.movers, work.opponents, work.colours == leouski.BLACK, work.predictions, work.targets)
+    columns = (work.movers, work.opponents, work.colours == triangle_kernels.BLACK, work.predictions, work.targets)
     return list(zip(*(column[:turns].tolist() for column in columns), strict=True))
 
 
@@ -102,9 +103,9 @@ def played(learner: LeouskiLearner, number: int = 0) -> list[tuple[int, int, boo
 
 def test_squash():
     for x in [0.0, 1e-9, *np.linspace(-60, 60, 1001)]:
-        assert leouski.squash(x) == pytest.approx(plain_squash(x), abs=1e-12)
-    assert leouski.squash(1e300) == 1
-    assert leouski.squash(-math.inf) == -1
+        assert triangle_kernels.squash(x) == pytest.approx(plain_squash(x), abs=1e-12)
+    assert triangle_kernels.squash(1e300) == 1
+    assert triangle_kernels.squash(-math.inf) == -1
 
 
 @every_kind
@@ -112,7 +113,7 @@ def test_values_are_the_nets(inner):
     one = learner(inner, seed=3)
     plain = Plain(one)
     for mover, opponent, black in zip(*check_positions(60, seed=1), strict=True):
-        colour = leouski.BLACK if black else leouski.WHITE
+        colour = triangle_kernels.BLACK if black else triangle_kernels.WHITE
         begin(one.nets, one.work, colour, mover, opponent)
         found = value_at(one.nets, one.work, ROOT, colour, int(mover | opponent).bit_count())
         assert found == pytest.approx(plain.values([(int(mover), int(opponent))], bool(black))[0], abs=1e-11)
@@ -263,11 +264,13 @@ def test_update_is_autograds(inner):
 def test_each_colour_learns_from_its_own_turns():
     one = learner(seed=6)
     turns = played(one)
-    one.work.targets[:] = np.where(one.work.colours == leouski.BLACK, one.work.predictions + 0.5, one.work.predictions)
+    one.work.targets[:] = np.where(
+        one.work.colours == triangle_kernels.BLACK, one.work.predictions + 0.5, one.work.predictions
+    )
     gradient_of_game(one.nets, one.gradient, one.work, one.rules, len(turns))
-    assert np.abs(one.gradient.outputs[leouski.BLACK]).max() > 0.01
-    assert not one.gradient.outputs[leouski.WHITE].any()
-    assert not one.gradient.weights[leouski.WHITE].any()
+    assert np.abs(one.gradient.outputs[triangle_kernels.BLACK]).max() > 0.01
+    assert not one.gradient.outputs[triangle_kernels.WHITE].any()
+    assert not one.gradient.weights[triangle_kernels.WHITE].any()
 
 
 # --- the learner -----------------------------------------------------------------------------------------------------
