@@ -56,9 +56,9 @@ def _interval(result: LeagueResult) -> str:
 def selfplay(settings: Settings) -> Report:
     torch.set_num_threads(1)
     learner = make_learner(load_preset("ntuple"), "cpu", Processes(), THREADS)
-    for _ in range(settings.size(100, 2)):  # past the first games, whose players know nothing yet
+    for _ in range(settings.size(25, 2)):  # past the first games, whose players know nothing yet
         learner.step()
-    steps = settings.size(100, 2)
+    steps = settings.size(25, 2)
     games = learner.games
     seconds, _ = median_seconds(lambda: [learner.step() for _ in range(steps)], settings.repeats())
     speed = (learner.games - games) / settings.repeats() / seconds
