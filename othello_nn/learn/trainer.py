@@ -20,6 +20,7 @@ import torch
 
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.config import Config, ConfigError
+from othello_nn.engine.compile import compile_net
 from othello_nn.faces.progress import progress
 from othello_nn.game.syntax import OthelloError
 from othello_nn.learn.learner import Learner, make_learner, origin
@@ -27,6 +28,7 @@ from othello_nn.learn.measure import Strength
 from othello_nn.learn.monitor import Monitor, Silence
 from othello_nn.learn.processes import Processes
 from othello_nn.learn.runs import Run, versions
+from othello_nn.learn.td import float_state
 from othello_nn.nets import NetError, export
 
 LOG_SECONDS = 1.0
@@ -151,7 +153,10 @@ class Trainer:
         return metrics
 
     def _measure(self, monitor: Any) -> None:
-        self.scores = self.strength.scores(self.learner.evaluator(), self.learner.games)
+        # The net as it is saved, which may be smoother than the one that plays the games to learn from.
+        net = self.learner.net()
+        evaluator = compile_net(net.config, float_state(net))
+        self.scores = self.strength.scores(evaluator, self.learner.games)
         monitor.scalars(self.scores, self.learner.games)
         monitor.flush()
 
