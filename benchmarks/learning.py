@@ -22,10 +22,10 @@ from othello_nn.arena.league import LeagueResult, league, league_player
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import make_openings
 from othello_nn.config import Config, load_preset
-from othello_nn.engine.compile import Evaluator
+from othello_nn.engine.compile import Evaluator, compile_net
 from othello_nn.learn.learner import Learner, make_learner
 from othello_nn.learn.processes import Processes
-from othello_nn.learn.td import opponent_evaluator
+from othello_nn.learn.td import float_state, opponent_evaluator
 from othello_nn.nets import export
 from othello_nn.players.tuples import load_tuples
 
@@ -159,7 +159,11 @@ def league_net(settings: Settings) -> Report:
 def champion_net(settings: Settings) -> Report:
     config = load_preset("quick").changed(games=settings.size(load_preset("quick").games, 1_000))
     (learner, _) = next(_trained(config))
-    rivals = [("Figure 7's player", load_tuples(FIGURE_7)), ("the quick net", learner.evaluator())]
+    net = learner.net()  # as a run saves it
+    rivals = [
+        ("Figure 7's player", load_tuples(FIGURE_7)),
+        ("the quick net", compile_net(net.config, float_state(net))),
+    ]
     rivals.append(("swh", opponent_evaluator("swh")))
     return _against(settings, "champion", rivals, 1_000, 0.0, OPENING_PLIES)
 
