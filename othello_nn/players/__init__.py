@@ -10,14 +10,16 @@ the players themselves, ``catalog.py`` for the names. Nothing here imports Numba
 0.0
 """
 
-from othello_nn.players.base import Choice, Player, PlayerError
+from othello_nn.players.base import Choice, Line, Player, PlayerError, PlayerFailure
 from othello_nn.players.catalog import best_player_name, make_player, player_names
 from othello_nn.players.spec import PlayerSpec, parse_spec
 
 __all__ = [
     "Choice",
+    "Line",
     "Player",
     "PlayerError",
+    "PlayerFailure",
     "PlayerSpec",
     "best_player_name",
     "make_player",

@@ -15,6 +15,26 @@ class PlayerError(OthelloError):
     """A player that cannot be made from what was written; the message says why and what could be written instead."""
 
 
+class PlayerFailure(OthelloError):
+    """A player that cannot go on with its game: it has crashed, hangs, or answers with what is no move.
+
+    The message is one line; ``log`` holds what was last said to and by it, for whoever has to find out why.
+    """
+
+    def __init__(self, message: str, log: str = "", *, timed_out: bool = False):
+        super().__init__(message)
+        self.log, self.timed_out = log, timed_out
+
+
+@dataclass(frozen=True)
+class Line:
+    """How a position came about. Programs behind a protocol want to be told the moves, not the position."""
+
+    start: Position
+    moves: tuple[int, ...]
+    """Squares and PASS: every pass is there."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """A move and what the player thinks of it. ``move`` is None only if the game is over."""
@@ -37,8 +57,12 @@ class Player(Protocol):
     varies: bool
     """Chance has a part in its moves: from the same opening it can play more than one game."""
 
-    def choose(self, position: Position, remaining: float | None = None) -> Choice:
-        """A legal move. ``remaining`` is what the player's clock shows in seconds, None if there is no clock."""
+    def choose(self, position: Position, remaining: float | None = None, line: Line | None = None) -> Choice:
+        """A legal move, or a ``PlayerFailure``.
+
+        ``remaining`` is what the player's clock shows in seconds, None if there is no clock. ``line`` leads to
+        ``position``, where it is known.
+        """
         ...
 
     def new_game(self, rng: random.Random | None = None) -> None:
@@ -53,6 +77,10 @@ class Player(Protocol):
         """Hurry: end the running ``choose`` early. May be called from any thread."""
         ...
 
+    def close(self) -> None:
+        """Let go of what outlives a game, such as the process of another program. The player plays no more."""
+        ...
+
 
 class BasePlayer:
     """The parts that all players of this package share: a name, chance, and random moves with probability epsilon."""
@@ -61,7 +89,7 @@ class BasePlayer:
         self.name, self.rng, self.epsilon = name, rng, epsilon
         self.varies = varies or epsilon > 0
 
-    def choose(self, position: Position, remaining: float | None = None) -> Choice:
+    def choose(self, position: Position, remaining: float | None = None, line: Line | None = None) -> Choice:
         if self.epsilon and (legal := position.legal_moves) and self.rng.random() < self.epsilon:
             return Choice(self.rng.choice(legal))
         return self.pick(position, remaining)
@@ -78,6 +106,9 @@ class BasePlayer:
 
     def stop(self) -> None:
         """Nothing to end in a player that does not search."""
+
+    def close(self) -> None:
+        """Nothing to let go of: memory is Python's."""
 
 
 def forced_choice(position: Position) -> Choice | None:
