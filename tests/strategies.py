@@ -111,7 +111,7 @@ def games(draw: st.DrawFn, start: st.SearchStrategy[Position] | None = None) -> 
     """A game with everything a record may hold: any start, any ending, names with brackets and backslashes."""
     first = draw(positions(max_plies=20) if start is None else start)
     final, moves = play_out(draw(choices()), first)
-    ending = draw(st.sampled_from(["", "resigned", "time", "agreed"]))
+    ending = draw(st.sampled_from(["", "resigned", "time", "agreed"]))  # forfeit is resigned in GGF: tested apart
     result: int | None = None
     if ending in ("resigned", "time"):
         result = draw(st.integers(-64, 64))
@@ -126,6 +126,7 @@ def games(draw: st.DrawFn, start: st.SearchStrategy[Position] | None = None) -> 
         date=draw(names),
         place=draw(names),
         event=draw(names),
+        comment=draw(names),
         result=result,
         ending=ending,
         notes=tuple(draw(notes) for _ in moves) if draw(st.booleans()) else (),

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SMALL = "--X-OXX-OXXXOOXOXOXXO-OXXXOXOOXOXXOOXOX-XXOOOOX-XOOOOOXOXOOOOOO- X"
 LISTED = f"{SMALL}; d1:+16; h1:+14; h8:+2; f3:-4; a1:-6; h5:-8;"
 WRONG = f"{SMALL}; d1:+14; h1:+14;"
-COMMANDS = ["solve", "bestmove", "perft", "players", "match", "league"]
+COMMANDS = ["solve", "bestmove", "perft", "players", "match", "tournament", "league"]
 
 
 def start(*words: str, **keywords) -> subprocess.Popen:
@@ -377,6 +377,20 @@ def test_a_match_for_people(play, tmp_path):
     assert "note: 4 games instead of 9" in error
     code, out, error = play("match", "random", "swh", "--games", "1", "--openings", "random:8")
     assert "note: 2 games instead of 1: every opening is played with both colours" in error
+
+
+def test_a_match_as_a_test(play):
+    words = ("match", "swh", "random", "--sprt", "0,100", "--games", "400")
+    code, out, _ = play(*words)
+    assert code == 0
+    assert "test of +0 against +100 Elo: accepted: at least +100 Elo (LLR +" in out
+    found = json.loads(play(*words, "--json")[1])
+    assert (found["sprt"]["decision"], found["openings"]) == ("accept", "random:8")
+    assert found["games"] < 400
+    for bad in ("10", "10,0", "a,b", "1,2,3"):
+        code, _, error = play("match", "swh", "random", "--sprt", bad)
+        assert code == 2
+        assert "write two Elo differences" in one_line(error)
 
 
 def test_a_match_with_a_clock(play):

@@ -7,14 +7,21 @@ import time
 import pytest
 
 from othello_nn.arena import statistics
-from othello_nn.arena.match import MatchResult, Pairing, pair_up, play_game, play_match
-from othello_nn.arena.openings import Opening, OpeningError, leouski60, make_openings, random_openings
+from othello_nn.arena.match import A, B, MatchResult, pair_up, play_match
+from othello_nn.arena.openings import Opening, OpeningError, all_openings, leouski60, make_openings, random_openings
+from othello_nn.arena.playing import Pairing, PlayedGame, play_game
 from othello_nn.game import PASS, Position
 from othello_nn.game.records import read_games, write_games
-from othello_nn.players import make_player
+from othello_nn.players import Line, PlayerFailure, make_player
 from othello_nn.players.base import BasePlayer, Choice
 
 START = [Opening(Position.start())]
+
+
+def one_game(opening: Opening, black, white, **more) -> PlayedGame:
+    played = play_game(Pairing(0, opening, A, B), black, white, **more)
+    assert played is not None
+    return played
 
 
 class Dawdler(BasePlayer):
@@ -48,6 +55,23 @@ def test_leouski60_is_every_four_ply_position_once():
     reached = sequences(Position.start(), 4)
     assert len(reached) == 244
     assert {position.canonical() for position in reached} == {opening.position.canonical() for opening in everything}
+
+
+def test_all_positions_after_some_plies():
+    assert [len(all_openings(plies)) for plies in range(1, 6)] == [4, 12, 54, 236, 1288]
+    assert len(make_openings("all:4", None)) == 236
+
+
+def test_balanced_openings_are_even():
+    from othello_nn.engine import Limit, search
+
+    openings = make_openings("random:6", 8, seed=1, balance=1.5)
+    assert len(openings) == 8
+    assert all(abs(search(opening.position, limit=Limit(depth=6)).score) <= 1.5 for opening in openings)
+    wide = make_openings("random:6", 8, seed=1)
+    assert any(abs(search(opening.position, limit=Limit(depth=6)).score) > 1.5 for opening in wide)
+    with pytest.raises(OpeningError, match="no opening within 0 discs"):
+        make_openings("all:1", None, balance=0)
 
 
 def test_random_openings_are_seeded_and_distinct():
@@ -89,7 +113,9 @@ def test_a_bad_file_of_openings_is_named_with_its_line(tmp_path, content, messag
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["random:0", "random:x", "random:", "random:99", "leouski61"])
+@pytest.mark.parametrize(
+    "text", ["random:0", "random:x", "random:", "random:99", "leouski61", "all:0", "all:9", "all:x"]
+)
 def test_unknown_openings(text):
     with pytest.raises(OpeningError):
         make_openings(text, 10)
@@ -103,8 +129,8 @@ def test_every_opening_is_played_with_both_colours():
     pairings = pair_up(everything, None, varied=False)
     assert len(pairings) == 120
     assert [pairing.number for pairing in pairings] == list(range(120))
-    assert {(pairing.opening, pairing.a_is_black) for pairing in pairings} == {
-        (opening, colour) for opening in everything for colour in (True, False)
+    assert {(pairing.opening, pairing.black, pairing.white) for pairing in pairings} == {
+        (opening, *colours) for opening in everything for colours in ((A, B), (B, A))
     }
 
 
@@ -112,7 +138,7 @@ def test_only_chance_uses_an_opening_twice():
     assert len(pair_up(leouski60(), 500, varied=False)) == 120
     repeated = pair_up(leouski60(), 500, varied=True)
     assert len(repeated) == 500
-    assert repeated[120] == Pairing(120, repeated[0].opening, True)
+    assert repeated[120] == Pairing(120, repeated[0].opening, A, B)
     assert len(pair_up(leouski60(), 3, varied=False)) == 4
 
 
@@ -132,8 +158,7 @@ def test_wilson_interval_and_elo():
 
 def test_a_game_is_recorded_whole():
     opening = Opening(Position.start(), (37, 43))
-    game = play_game(opening, make_player("most-discs"), make_player("fewest-discs"))
-    assert game is not None
+    game = one_game(opening, make_player("most-discs"), make_player("fewest-discs")).game
     assert game.moves[:2] == opening.moves
     assert game.final.is_over
     assert game.result == game.final.black_score()
@@ -144,8 +169,7 @@ def test_a_game_is_recorded_whole():
 
 def test_who_oversteps_the_clock_loses():
     slow, quick = Dawdler(0.02, "slow"), Dawdler(0.0, "quick")
-    game = play_game(START[0], slow, quick, clock_seconds=0.1)
-    assert game is not None
+    game = one_game(START[0], slow, quick, clock_seconds=0.1).game
     assert (game.ending, game.result) == ("time", -64)
     assert not game.final.is_over
     assert slow.told[0] == 0.1
@@ -154,12 +178,12 @@ def test_who_oversteps_the_clock_loses():
 
     result = play_match(lambda: Dawdler(0.02, "slow"), lambda: Dawdler(0.0, "quick"), START, clock_seconds=0.1)
     assert (result.games, result.losses, result.mean_margin) == (2, 2, -64)
-    assert (result.time_losses(of_a=True), result.time_losses(of_a=False)) == (2, 0)
+    assert (result.time_losses(A), result.time_losses(B)) == (2, 0)
 
 
 def test_without_a_clock_no_time_is_told():
     player = Dawdler()
-    play_game(START[0], player, Dawdler())
+    one_game(START[0], player, Dawdler())
     assert set(player.told) == {None}
 
 
@@ -223,13 +247,104 @@ def test_an_interrupted_match_keeps_its_games():
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("game")]
 
 
-def test_a_failing_player_ends_the_match():
-    class Broken(BasePlayer):
-        def pick(self, position, remaining):
-            raise RuntimeError("no idea")
+# --- players that fail -----------------------------------------------------------------------------------------------
 
-    with pytest.raises(RuntimeError, match="no idea"):
-        play_match(lambda: Broken("broken", random.Random(0)), "random", leouski60(), 100)
+
+class Faulty(BasePlayer):
+    """Plays the first legal move until its fifth, or until the game begins; then something happens."""
+
+    def __init__(self, happens, at_start: bool = False):
+        super().__init__("faulty", random.Random(0))
+        self.happens, self.at_start, self.asked, self.closed = happens, at_start, 0, False
+
+    def new_game(self, rng=None):
+        self.asked = 0
+        if self.at_start:
+            self.happens(Position.start())
+
+    def pick(self, position, remaining):
+        self.asked += 1
+        return Choice(position.legal_moves[0]) if self.asked < 5 else self.happens(position)
+
+    def close(self):
+        self.closed = True
+
+
+def fails(position):
+    raise PlayerFailure("the program has ended with code 3", "> genmove b\n< ?")
+
+
+def hangs(position):
+    raise PlayerFailure("no answer within 1 second", timed_out=True)
+
+
+def breaks(position):
+    raise ZeroDivisionError("division by zero")
+
+
+@pytest.mark.parametrize(
+    ("happens", "reason"),
+    [
+        (fails, "the program has ended with code 3"),
+        (breaks, "crashed: ZeroDivisionError: division by zero"),
+        (hangs, "no answer within 1 second"),
+        (lambda position: Choice(0), "a1 is not legal here; legal moves: "),
+        (lambda position: Choice(PASS), "pass is not legal here"),
+        (lambda position: Choice(None), "no move is not legal here"),
+    ],
+)
+def test_who_fails_loses_that_game_and_the_match_goes_on(happens, reason):
+    made = []
+
+    def make():
+        made.append(Faulty(happens))
+        return made[-1]
+
+    result = play_match(make, "most-discs", leouski60()[:3], jobs=2)
+    assert (result.games, result.losses, result.mean_margin) == (6, 6, -64)
+    assert [one.game.ending for one in result.played] == ["forfeit"] * 6
+    assert all(one.game.comment.startswith(reason) for one in result.forfeits(A))
+    assert (len(result.forfeits(A)), len(result.forfeits(B)), result.time_losses(A)) == (6, 0, 0)
+    assert all(player.closed for player in made)
+    assert result.as_dict()["forfeits_a"][0].startswith(reason)
+
+
+def test_a_program_that_hangs_loses_on_its_clock():
+    one = one_game(START[0], Faulty(hangs), Dawdler(), clock_seconds=60)
+    assert (one.game.ending, one.game.result, one.loser) == ("time", -64, A)
+
+
+def test_a_player_that_cannot_begin_loses():
+    one = one_game(START[0], Dawdler(), Faulty(fails, at_start=True))
+    assert (one.game.result, one.game.comment, len(one.game.moves)) == (64, "the program has ended with code 3", 1)
+    assert one.log == "> genmove b\n< ?"
+
+
+def test_players_are_told_the_line():
+    told: list[tuple[Position, Line]] = []
+
+    class Listener(Dawdler):
+        def choose(self, position, remaining=None, line=None):
+            told.append((position, line))
+            return super().choose(position, remaining, line)
+
+    one = one_game(Opening(Position.start(), (37, 43)), Listener(), make_player("most-discs"))
+    assert told[0][1] == Line(Position.start(), (37, 43))
+    for position, line in told:
+        assert line.start.replay(line.moves) == position
+        assert one.game.moves[: len(line.moves)] == line.moves
+
+
+def test_effort_is_counted():
+    result = play_match("mobility:depth=2", lambda: Dawdler(0.001), leouski60()[:2])
+    a, b = result.effort(A), result.effort(B)
+    assert a.moves + b.moves == sum(sum(move != PASS for move in one.game.moves[4:]) for one in result.played)
+    assert a.nodes_per_move > 10
+    assert b.nodes == 0
+    assert b.seconds_per_move > 0.001
+    figures = result.as_dict()
+    assert figures["nodes_per_move_a"] == a.nodes_per_move
+    assert figures["seconds_per_move_b"] == b.seconds_per_move
 
 
 def test_a_match_without_games_has_no_score():

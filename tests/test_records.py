@@ -204,6 +204,12 @@ def test_sgf_passes(written):
     assert parse_sgf(text.replace(";B[PA]", ""))[0].moves == tuple(moves)
 
 
+def test_a_forfeit_keeps_its_reason():
+    game = Game(moves=(37, 43), result=-64, ending="forfeit", comment="no answer within 5 seconds]")
+    assert parse_sgf(format_sgf([game])) == [game]
+    assert parse_ggf(format_ggf([game])) == [dataclasses.replace(game, ending="resigned")]
+
+
 def in_sgf(game: Game) -> Game:
     """What is left of a game in SGF."""
     result, ending = game.result, game.ending
@@ -287,7 +293,7 @@ def test_sgf_results():
     for written, result, ending in [
         ("B+43", 44, ""),
         ("W+T", -64, "time"),
-        ("w+forfeit", -64, "resigned"),
+        ("w+forfeit", -64, "forfeit"),
         ("?", 44, ""),
         ("B+", 44, ""),
         ("Void", 44, ""),

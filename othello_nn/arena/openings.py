@@ -9,6 +9,7 @@ True
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +19,11 @@ from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import OthelloError, looks_like_board, shorten
 
-# Fixed sets begin here; other words are files.
+# What is written for a set; other words are files.
 LEOUSKI60 = "leouski60"
-RANDOM = "random:"
-MAX_RANDOM_PLIES = 50
+ALL, MAX_ALL_PLIES = "all:", 7
+RANDOM, MAX_RANDOM_PLIES = "random:", 50
+RANDOM_COUNT = 50
 # Random plies are drawn until so many in a row give nothing new: then there is hardly anything new left.
 FRUITLESS_DRAWS = 2000
 
@@ -42,51 +44,91 @@ class Opening:
         return self.start.replay(self.moves)
 
 
-def make_openings(text: str, count: int | None, seed: int = 0) -> list[Opening]:
-    """The openings that ``leouski60``, ``random:PLIES`` or the path of a file stands for.
+def make_openings(text: str, count: int | None, seed: int = 0, balance: float | None = None) -> list[Opening]:
+    """The openings that ``leouski60``, ``all:PLIES``, ``random:PLIES`` or the path of a file stands for.
 
     ``count`` is how many are wanted (None: as many as a set has, 50 of the random ones). A fixed set is returned whole,
-    in its order.
+    in its order. With ``balance`` only those are taken that a search judges to be within so many discs of a draw.
     """
-    if text == LEOUSKI60:
-        return leouski60()
+    keep = (lambda opening: True) if balance is None else Balanced(balance)
     if text.startswith(RANDOM):
-        plies = text.removeprefix(RANDOM)
-        if not plies.isascii() or not plies.isdigit() or not 1 <= int(plies) <= MAX_RANDOM_PLIES:
-            raise OpeningError(f"{text!r}: write random:PLIES with 1 to {MAX_RANDOM_PLIES} plies, such as random:8")
-        return random_openings(int(plies), 50 if count is None else count, seed)
-    return read_openings(text)
+        plies = _plies(text, RANDOM, MAX_RANDOM_PLIES)
+        found = random_openings(plies, RANDOM_COUNT if count is None else count, seed, keep)
+    else:
+        if text == LEOUSKI60:
+            found = leouski60()
+        elif text.startswith(ALL):
+            found = all_openings(_plies(text, ALL, MAX_ALL_PLIES))
+        else:
+            found = read_openings(text)
+        found = [opening for opening in found if keep(opening)]
+    if not found:
+        raise OpeningError(f"{text!r} has no opening within {balance:g} discs of a draw; allow more")
+    return found
+
+
+def _plies(text: str, word: str, most: int) -> int:
+    plies = text.removeprefix(word)
+    if not plies.isascii() or not plies.isdigit() or not 1 <= int(plies) <= most:
+        raise OpeningError(f"{text!r}: write {word}PLIES with 1 to {most} plies, such as {word}{min(most, 4)}")
+    return int(plies)
+
+
+class Balanced:
+    """Whether an opening is worth at most so many discs to either side, by a search with the best evaluator at hand."""
+
+    DEPTH = 6
+
+    def __init__(self, discs: float):
+        from othello_nn.players import best_player_name, make_player
+
+        self.discs, self.player = discs, make_player(f"{best_player_name()}:depth={self.DEPTH}")
+
+    def __call__(self, opening: Opening) -> bool:
+        score = self.player.choose(opening.position).score
+        assert score is not None
+        return abs(score) <= self.discs
+
+
+def all_openings(plies: int) -> list[Opening]:
+    """All positions after so many plies: 236 after four, which 244 sequences lead to."""
+    found = {Position.start(): Opening(Position.start())}
+    for _ in range(plies):
+        longer: dict[Position, Opening] = {}
+        for position, opening in found.items():
+            for move in position.legal_moves or (PASS,):
+                longer.setdefault(position.play(move), Opening(opening.start, (*opening.moves, move)))
+        found = longer
+    return list(found.values())
 
 
 def leouski60() -> list[Opening]:
     """All positions after four plies, one for each class of symmetric ones: Leouski's test set."""
     found: dict[Position, Opening] = {}
-
-    def extend(position: Position, moves: tuple[int, ...]) -> None:
-        if len(moves) == 4:
-            found.setdefault(position.canonical(), Opening(Position.start(), moves))
-            return
-        for square in position.legal_moves:
-            extend(position.play(square), (*moves, square))
-
-    extend(Position.start(), ())
+    for opening in all_openings(4):
+        found.setdefault(opening.position.canonical(), opening)
     return list(found.values())
 
 
-def random_openings(plies: int, count: int, seed: int) -> list[Opening]:
+def random_openings(
+    plies: int, count: int, seed: int, keep: Callable[[Opening], bool] = lambda opening: True
+) -> list[Opening]:
     """Up to ``count`` positions after random moves, no two symmetric to each other; fewer if there are no more."""
     rng = random.Random(f"openings {seed}")
-    found: dict[Position, Opening] = {}
+    seen: set[Position] = set()
+    found: list[Opening] = []
     fruitless = 0
     while len(found) < count and fruitless < FRUITLESS_DRAWS:
         opening = _random_opening(plies, rng)
         key = None if opening is None else opening.position.canonical()
-        if opening is None or key is None or key in found:
-            fruitless += 1
+        fruitless += 1
+        if opening is None or key is None or key in seen:
             continue
-        found[key] = opening
-        fruitless = 0
-    return list(found.values())
+        seen.add(key)
+        if keep(opening):
+            found.append(opening)
+            fruitless = 0
+    return found
 
 
 def _random_opening(plies: int, rng: random.Random) -> Opening | None:
@@ -110,7 +152,7 @@ def read_openings(path: str | Path) -> list[Opening]:
         raise OpeningError(f"{str(path)!r} is not a text file of openings") from None
     except FileNotFoundError:
         raise OpeningError(
-            f"no openings {str(path)!r}: neither {LEOUSKI60}, {RANDOM}PLIES nor a file that exists"
+            f"no openings {str(path)!r}: neither {LEOUSKI60}, {ALL}PLIES, {RANDOM}PLIES nor a file that exists"
         ) from None
     except OSError as error:
         raise OpeningError(f"{str(path)!r} cannot be read: {error.strerror}") from None

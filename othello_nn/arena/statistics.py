@@ -36,3 +36,12 @@ def elo_difference(score: float) -> float | None:
     if not 0 < score < 1:
         return None
     return 400 * math.log10(score / (1 - score))
+
+
+def expected_score(elo: float) -> float:
+    """What a player that much stronger scores on average; the inverse of ``elo_difference``.
+
+    >>> round(expected_score(191), 3)
+    0.75
+    """
+    return 1 / (1 + 10 ** (-elo / 400))

@@ -76,6 +76,7 @@ _positive = number_type(int, 1, "a whole number from 1")
 _not_negative = number_type(int, 0, "a whole number from 0")
 _seconds = number_type(float, 1e-3, "a number of seconds from 0.001")
 _double_games = number_type(int, 1, "a whole number from 1 to 10 million", 10**7)
+_discs = number_type(float, 0, "a number of discs from 0")
 _probability = number_type(float, 0, "a probability from 0 to 1", 1)
 _megabytes = number_type(float, 0.01, "a number of megabytes from 0.01")
 
@@ -113,16 +114,19 @@ def _perft_arguments(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
-def _match_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("a", metavar="A", help="a player, NAME[:key=value,…]; see play.py players")
-    parser.add_argument("b", metavar="B", help="its opponent")
-    parser.add_argument("--games", type=_positive, metavar="N", help="how many (every opening once with each colour)")
+def _add_games(parser: argparse.ArgumentParser, each: str) -> None:
+    """What a match and a tournament have in common."""
+    parser.add_argument(
+        "--games", type=_positive, metavar="N", help=f"how many{each} (every opening with both colours)"
+    )
     parser.add_argument(
         "--openings",
-        default="leouski60",
         metavar="SET",
-        help="leouski60: all 4-ply positions up to symmetry (default); random:8: eight random plies; or a file of "
-        "transcripts or boards, one a line",
+        help="leouski60: all 4-ply positions up to symmetry (default); all:4: all 236 of them; random:8: eight random "
+        "plies; or a file of transcripts or boards, one a line",
+    )
+    parser.add_argument(
+        "--balance", type=_discs, metavar="DISCS", help="only openings that a search finds within so many discs of even"
     )
     parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="games at the same time (1)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of random moves and openings (0)")
@@ -131,6 +135,26 @@ def _match_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--save", metavar="FILE.ggf", help="write the games (.ggf or .sgf)")
     _add_json(parser)
+
+
+def _match_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", metavar="A", help="a player, NAME[:key=value,…]; see play.py players")
+    parser.add_argument("b", metavar="B", help="its opponent")
+    parser.add_argument(
+        "--sprt",
+        metavar="ELO0,ELO1",
+        help="stop as soon as it is decided whether A is at most ELO0 or at least ELO1 better (errors 5%%; openings "
+        "random:8, at most 10000 games unless said otherwise)",
+    )
+    _add_games(parser, "")
+
+
+def _tournament_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("players", nargs="+", metavar="A", help="players, NAME[:key=value,…]; see play.py players")
+    parser.add_argument(
+        "--journal", metavar="FILE", help="write each game down as it ends; the same command goes on after a stop"
+    )
+    _add_games(parser, " for each pair of players")
 
 
 def _league_arguments(parser: argparse.ArgumentParser) -> None:
@@ -204,8 +228,22 @@ A pass is a ply; a game that ends earlier counts once.
   python play.py match champion:depth=4 swh
   python play.py match random most-discs --games 1000 --openings random:6 --seed 7
   python play.py match champion champion:probcut=off --clock 10 --jobs 2 --save games.ggf
+  python play.py match champion:nodes=20000 champion:nodes=20000,probcut=off --sprt 0,20
 Scores are A's: a win 1, a draw 1/2; low and high bound the score with 95% confidence (Wilson's interval over games).
-A game lost on time counts as 64 discs. Ctrl-C prints the result so far, saves the games, and exits with 130.
+Players that leave nothing to chance play each opening once with each colour, however many games are asked for. A
+player that oversteps its clock, crashes, hangs or plays illegally loses that game by 64 discs, and the match goes on.
+Ctrl-C prints the result so far, saves the games, and exits with 130.
+""",
+    ),
+    "tournament": (
+        "everybody against everybody: ratings with intervals and a cross table",
+        _tournament_arguments,
+        "tournaments:run",
+        """\
+  python play.py tournament champion:depth=2 triangle:depth=2 mobility:depth=2 swh:depth=2 --openings random:8
+  python play.py tournament champion mobility swh random --games 20 --jobs 2 --journal games.jsonl
+Ratings are Elo points around the players' mean, with 95% intervals (Bradley-Terry model). With --journal every game is
+kept: the same command goes on after Ctrl-C, a crash or a power cut. What a player does wrong costs it that game only.
 """,
     ),
     "league": (

@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from othello_nn.arena.match import MatchResult, PlayedGame, pair_up, play_match
-from othello_nn.arena.openings import Opening, make_openings
+from othello_nn.arena.match import MatchResult, pair_up, play_match
+from othello_nn.arena.openings import LEOUSKI60, Opening, make_openings
+from othello_nn.arena.playing import Effort, Entrant, PlayedGame
+from othello_nn.arena.sprt import ACCEPT, REJECT, Sprt
 from othello_nn.faces.cli import INTERRUPTED, Failure, UsageError
 from othello_nn.faces.progress import Progress, progress
-from othello_nn.players.catalog import BEST, make_player, player_names
+from othello_nn.game.game_record import Game
+from othello_nn.players.catalog import BEST, player_names
 from othello_nn.players.spec import KEYS
 
 SAVED_AS = (".ggf", ".sgf")
+SHOWN_FORFEITS = 10
+# A test of a few Elo points takes thousands of games, each pair from an opening of its own.
+SPRT_OPENINGS, SPRT_GAMES = "random:8", 10_000
 
 
 def players(arguments: Namespace) -> int:
@@ -46,25 +53,31 @@ def players(arguments: Namespace) -> int:
 
 def match(arguments: Namespace) -> int:
     """``play.py match``."""
-    openings = _openings(arguments)
-    # Both players are made once here, so that what is wrong with them is said before anything is played.
-    both = (make_player(arguments.a), make_player(arguments.b))
-    _check_save(arguments.save)
-    planned = len(pair_up(openings, arguments.games, varied=any(player.varies for player in both)))
+    sprt = _sprt(arguments.sprt)
+    if sprt is not None:
+        # A test may take long: by default there are enough openings for it.
+        arguments.openings = arguments.openings or SPRT_OPENINGS
+        arguments.games = arguments.games or SPRT_GAMES
+    check_save(arguments.save)
+    openings = wanted_openings(arguments)
+    # Both players are made before anything is played, so that what is wrong with them is said first.
+    a, b = entrants((arguments.a, arguments.b))
+    planned = len(pair_up(openings, arguments.games, varied=a.varies or b.varies))
     _explain(arguments, planned, len(openings))
-    del both
     with progress("playing", planned) as bar:
         result = play_match(
-            arguments.a,
-            arguments.b,
+            a,
+            b,
             openings,
             arguments.games,
             jobs=arguments.jobs,
             seed=arguments.seed,
             clock_seconds=arguments.clock,
+            sprt=sprt,
             on_game=_Standing(bar).add,
         )
-    _save(arguments.save, result)
+    save_games(arguments.save, [one.game for one in result.played], lambda: _show(result, sys.stderr))
+    report_forfeits(result.played)
     if arguments.json:
         extra = {"openings": arguments.openings, "seed": arguments.seed, "planned": planned}
         print(json.dumps(result.as_dict() | extra))
@@ -74,6 +87,29 @@ def match(arguments: Namespace) -> int:
         print(f"play.py: interrupted after {result.games} of {planned} games", file=sys.stderr)
         return INTERRUPTED
     return 0
+
+
+def entrants(players: Sequence[str]) -> list[Entrant]:
+    """The players of a match or a tournament; if one of them cannot be made, the others are let go of."""
+    made: list[Entrant] = []
+    try:
+        for player in players:
+            made.append(Entrant(player))
+    except BaseException:
+        for entrant in made:
+            entrant.close()
+        raise
+    return made
+
+
+def _sprt(text: str | None) -> Sprt | None:
+    if text is None:
+        return None
+    try:
+        low, high = map(float, text.split(","))
+        return Sprt(low, high)
+    except ValueError:
+        raise UsageError(f"--sprt {text!r}: write two Elo differences, the smaller first, such as 0,20") from None
 
 
 class _Standing:
@@ -90,9 +126,12 @@ class _Standing:
         self.bar.update(done, f"+{self.wins} ={self.draws} -{self.losses}")
 
 
-def _openings(arguments: Namespace) -> list[Opening]:
+def wanted_openings(arguments: Namespace) -> list[Opening]:
+    """The openings that a command line asks for."""
+    arguments.openings = arguments.openings or LEOUSKI60
     wanted = None if arguments.games is None else (arguments.games + 1) // 2
-    return make_openings(arguments.openings, wanted, arguments.seed)
+    with progress("choosing openings"):
+        return make_openings(arguments.openings, wanted, arguments.seed, arguments.balance)
 
 
 def _explain(arguments: Namespace, planned: int, openings: int) -> None:
@@ -109,7 +148,8 @@ def _explain(arguments: Namespace, planned: int, openings: int) -> None:
     print(f"note: {planned} games instead of {arguments.games}: {reason}", file=sys.stderr)
 
 
-def _check_save(save: str | None) -> None:
+def check_save(save: str | None) -> None:
+    """See before anything is played that the games can be written in the end."""
     if save is None:
         return
     path = Path(save)
@@ -119,38 +159,73 @@ def _check_save(save: str | None) -> None:
         raise UsageError(f"--save {save!r}: there is no folder {str(path.parent)!r}")
 
 
-def _save(save: str | None, result: MatchResult) -> None:
+def save_games(save: str | None, games: Sequence[Game], otherwise: Callable[[], object]) -> None:
+    """Write the games; if that cannot be done, ``otherwise`` shows at least what came out."""
     if save is None:
         return
     from othello_nn.game.records import write_games
 
     try:
-        write_games(save, [one.game for one in result.played])
+        write_games(save, games)
     except OSError as error:
-        _show(result, sys.stderr)
+        otherwise()
         raise Failure(f"the games could not be saved in {save!r}: {error.strerror or error}") from None
 
 
+def report_forfeits(played: Sequence[PlayedGame]) -> None:
+    """Say on stderr who lost a game by failing to play on, and why; of the first, what was said until then."""
+    forfeited = [one for one in played if one.forfeited or (one.lost_on_time and one.game.comment)]
+    for number, one in enumerate(forfeited):
+        game = one.game
+        loser = game.white if one.black_margin > 0 else game.black
+        if number == SHOWN_FORFEITS:
+            print(f"… and {len(forfeited) - number} more games", file=sys.stderr)
+            break
+        print(f"game {one.number + 1}: {loser} lost by forfeit: {game.comment}", file=sys.stderr)
+        if one.log and number == 0:
+            print("\n".join(f"    {line}" for line in one.log.splitlines()), file=sys.stderr)
+
+
 def _show(result: MatchResult, file=None) -> None:
-    """The result in three lines for people."""
+    """The result in a few lines for people."""
     if not result.games:
         print(f"{result.a} against {result.b}: no game was finished", file=file)
         return
     low, high = result.interval
-    print(f"{result.a} against {result.b}, {result.games} games", file=file)
+    repeated = "" if result.distinct == result.games else f" ({result.games - result.distinct} of them repetitions)"
+    print(f"{result.a} against {result.b}, {result.games} games{repeated}", file=file)
     print(
         f"wins {result.wins}, draws {result.draws}, losses {result.losses}; score {result.score:.3f} "
         f"(95%: {low:.3f} to {high:.3f}), Elo difference {_elo(result)}, mean margin {result.mean_margin:+.1f} discs",
         file=file,
     )
-    lost = [
-        f"{name} {count}"
-        for name, count in ((result.a, result.time_losses(True)), (result.b, result.time_losses(False)))
-        if count
-    ]
-    if lost:
-        print(f"lost on time: {', '.join(lost)}", file=file)
+    for player, name in enumerate((result.a, result.b)):
+        lost = {"lost on time": result.time_losses(player), "lost by forfeit": len(result.forfeits(player))}
+        words = [f"{name}: {effort_text(result.effort(player))}"]
+        words += [f"{what} {count}" for what, count in lost.items() if count]
+        print(", ".join(words), file=file)
+    if result.sprt is not None:
+        print(_sprt_text(result.sprt), file=file)
     print(f"{result.seconds:.1f} s, {result.games / max(result.seconds, 1e-9):.1f} games/s", file=file)
+
+
+def effort_text(effort: Effort) -> str:
+    """What a player spent on a move."""
+    if effort.seconds_per_move is None:
+        return "no move made"
+    nodes = f", {effort.nodes_per_move:,.0f} nodes" if effort.nodes else ""
+    return f"{1000 * effort.seconds_per_move:,.1f} ms{nodes} a move"
+
+
+def _sprt_text(test: Sprt) -> str:
+    verdict = {
+        ACCEPT: f"accepted: at least {test.elo1:+g} Elo",
+        REJECT: f"rejected: at most {test.elo0:+g} Elo",
+        "": "not decided",
+    }[test.decision]
+    return (
+        f"test of {test.elo0:+g} against {test.elo1:+g} Elo: {verdict} (LLR {test.llr:+.2f}, bounds ±{test.bound:.2f})"
+    )
 
 
 def _elo(result: MatchResult) -> str:

@@ -17,8 +17,11 @@ from othello_nn.game.position import Position, complete_moves
 from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import OthelloError, shorten
 
-ENDINGS = ("", "resigned", "time", "agreed")
-"""How a game was decided: on the board (or not said), by giving up, on time, by agreeing on a score."""
+ENDINGS = ("", "resigned", "time", "agreed", "forfeit")
+"""How a game was decided: on the board (or not said), by giving up, on time, by agreeing on a score, by failing to play
+on (an illegal move, a program that crashed)."""
+DECIDED = ("resigned", "time", "forfeit")
+"""Endings that the board knows nothing of."""
 
 ErrorHandler = Callable[["RecordError"], object]
 ColouredMove = tuple[bool, int, "MoveNote | None"]
@@ -72,10 +75,15 @@ class Game:
     """As the file has it: the formats do not agree on one form."""
     place: str = ""
     event: str = ""
+    comment: str = ""
+    """About the whole game, such as the reason of a forfeit."""
     result: int | None = None
     """Black's margin in discs. For a finished game it is filled in from the board; None if unfinished and not said."""
     ending: str = ""
-    """One of ENDINGS. Only a game that was resigned or lost on time may have a result other than the board's."""
+    """One of ENDINGS. Only a game that was given up, lost on time or forfeited may have another result than the board.
+
+    GGF has no word for forfeit, which is written there as resigned.
+    """
     notes: tuple[MoveNote | None, ...] = ()
     """Either empty or one entry a move."""
     black_rating: float | None = None
@@ -97,7 +105,7 @@ class Game:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        for name in ("black", "white", "date", "place", "event", "black_clock", "white_clock", "variant"):
+        for name in ("black", "white", "date", "place", "event", "comment", "black_clock", "white_clock", "variant"):
             put(name, single_line(getattr(self, name)))
         moves, final = complete_moves(self.start, self.moves, passes_left_out=passes_left_out)
         put("notes", self._checked_notes(len(moves)))
@@ -120,7 +128,7 @@ class Game:
             raise RecordError(f"ending {shorten(self.ending)} is not one of {', '.join(map(repr, ENDINGS))}")
         if self.result is not None and not -64 <= self.result <= 64:
             raise RecordError(f"a result of {self.result} discs is impossible: margins go from -64 to 64")
-        if self.ending in ("resigned", "time") or not self.final.is_over:
+        if self.ending in DECIDED or not self.final.is_over:
             return self.result
         margin = self.final.black_score()
         # Some writers count the discs and forget that empties go to the winner. That contradicts nothing.

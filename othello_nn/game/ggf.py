@@ -24,9 +24,9 @@ from othello_nn.game.properties import GameTree, format_properties, read_trees
 from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import OthelloError, shorten
 
-_FIELDS = frozenset({"GM", "PC", "EV", "DT", "PB", "PW", "RB", "RW", "TI", "TB", "TW", "TY", "RE", "BO"})
+_FIELDS = frozenset({"GM", "PC", "EV", "DT", "PB", "PW", "RB", "RW", "TI", "TB", "TW", "TY", "RE", "BO", "GC"})
 _FLAGS = {"r": "resigned", "t": "time", "s": "agreed"}
-_ENDING_FLAGS = {ending: f":{flag}" for flag, ending in _FLAGS.items()}
+_ENDING_FLAGS = {ending: f":{flag}" for flag, ending in _FLAGS.items()} | {"forfeit": ":r"}
 _RESULT = re.compile(r"([^:]*)(?::\s*([a-z]))?", re.IGNORECASE)
 _BOARD = re.compile(r"\s*([0-9]{1,3})\s*(.*)", re.DOTALL)
 
@@ -142,6 +142,7 @@ def _format_game(game: Game) -> str:
         ("GM", "Othello"),
         ("PC", game.place),
         ("EV", game.event),
+        ("GC", game.comment),  # SGF's; GGF has no comment of its own, and readers skip what they do not know
         ("DT", game.date),
         ("PB", game.black),
         ("PW", game.white),

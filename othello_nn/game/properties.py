@@ -75,6 +75,7 @@ class GameTree:
                 date=values.get("DT", ""),
                 place=values.get("PC", ""),
                 event=values.get("EV", ""),
+                comment=values.get("GC", ""),
                 **fields,
             )
         except OthelloError as error:

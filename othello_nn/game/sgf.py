@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 
 from othello_nn.game.game_record import (
+    DECIDED,
     ColouredMove,
     ErrorHandler,
     Game,
@@ -22,11 +23,12 @@ from othello_nn.game.properties import GameTree, Property, format_properties, re
 from othello_nn.game.rules import PASS, squares_in
 from othello_nn.game.syntax import InvalidMoveError, OthelloError, shorten, square_name
 
-_FIELDS = frozenset({"GM", "SZ", "PB", "PW", "DT", "PC", "EV", "RE", "BR", "WR", "TM", "OT", "PL"})
+_FIELDS = frozenset({"GM", "SZ", "PB", "PW", "DT", "PC", "EV", "GC", "RE", "BR", "WR", "TM", "OT", "PL"})
 _CENTRE = 1 << 27 | 1 << 28 | 1 << 35 | 1 << 36
 _LETTER_PAIR = re.compile(r"([a-h])([a-h])")
 _RESULT = re.compile(r"(?P<winner>[bw]|black|white)\s*\+\s*(?P<margin>.*)", re.IGNORECASE)
-_DECIDED = {"r": "resigned", "resign": "resigned", "f": "resigned", "forfeit": "resigned", "t": "time", "time": "time"}
+_DECIDED = {"r": "resigned", "resign": "resigned", "t": "time", "time": "time"}
+_DECIDED |= {"f": "forfeit", "forfeit": "forfeit"}
 _COLOURS = {"b": True, "black": True, "1": True, "w": False, "white": False, "2": False}
 
 
@@ -175,6 +177,7 @@ def _format_game(game: Game) -> str:
         ("DT", game.date),
         ("PC", game.place),
         ("EV", game.event),
+        ("GC", game.comment),
         ("TM" if parse_number(clock) is not None else "OT", clock),
         ("RE", _format_result(game)),
     ]
@@ -202,7 +205,7 @@ def _format_result(game: Game) -> str:
     if game.result is None:
         return "?"
     winner = "B" if game.result > 0 else "W"
-    if game.ending in ("resigned", "time"):
+    if game.ending in DECIDED:
         # A lost game needs a winner; where the record has none, saying nothing is all that is true.
-        return "?" if game.result == 0 else f"{winner}+{'R' if game.ending == 'resigned' else 'T'}"
+        return "?" if game.result == 0 else f"{winner}+{game.ending[0].upper()}"
     return "0" if game.result == 0 else f"{winner}+{abs(game.result)}"
