@@ -11,6 +11,7 @@ the end are the one-line forms.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -232,7 +233,7 @@ class Engine:
     # --- running -----------------------------------------------------------------------------------------------------
 
     def _run(self, position: Position, steps, limit: Limit, on_iteration) -> Result:
-        """Do the steps in a worker thread while this one keeps the clock."""
+        """Do the steps; what a pass or the end of the game leaves to be done is done here."""
         started = time.perf_counter()
         if position.is_over:
             return Result(None, float(position.final_score()), True, 0, (), 0, 0.0)
@@ -252,21 +253,29 @@ class Engine:
             space[ws.TABLE_AGE] = self.table.age
             space[ws.NODE_LIMIT] = np.iinfo(np.int64).max
         work = _Work(position, limit, started, on_iteration, np.array(position.legal_moves, np.int64))
-        future = self._pool.submit(self._iterate, work, steps)
-        try:
-            wait([future], None if limit.seconds is None else max(0.0, limit.seconds - work.elapsed))
-        finally:
-            # Finished, out of time or interrupted: the workers must be gone before anyone uses this memory again.
-            if not future.done():
-                self.stop()
-                wait([future])
-        future.result()
+        if limit.seconds is None and threading.current_thread() is not threading.main_thread():
+            # No clock to watch, and Ctrl-C only reaches the main thread: shallow searches are spared the hand-over.
+            self._iterate(work, steps)
+        else:
+            self._watch(work, steps)
         result = self._result(work)
         if result.exact and not result.wld and not self._expired:
             result = replace(
                 result, pv=self._exact_line(position, int(work.moves[0]), work.score), seconds=work.elapsed
             )
         return result
+
+    def _watch(self, work: _Work, steps) -> None:
+        """Search in a worker thread, and stop it when the time is up or the user interrupts."""
+        future, seconds = self._pool.submit(self._iterate, work, steps), work.limit.seconds
+        try:
+            wait([future], None if seconds is None else max(0.0, seconds - work.elapsed))
+        finally:
+            # Finished, out of time or interrupted: the workers must be gone before anyone uses this memory again.
+            if not future.done():
+                self.stop()
+                wait([future])
+        future.result()
 
     def _iterate(self, work: _Work, steps) -> None:
         for step in steps(work):

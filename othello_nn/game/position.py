@@ -25,7 +25,9 @@ True
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
+from othello_nn.game import rules
 from othello_nn.game.rules import (
     FULL_MASK,
     PASS,
@@ -33,7 +35,6 @@ from othello_nn.game.rules import (
     START_OPPONENT,
     final_score,
     flips_mask,
-    legal_mask,
     squares_in,
     transform_mask,
 )
@@ -49,6 +50,9 @@ from othello_nn.game.syntax import (
     shorten,
     square_name,
 )
+
+# Whoever plays asks several times for the moves of a position: is it over, must I pass, what may I play.
+legal_mask = lru_cache(maxsize=1024)(rules.legal_mask)
 
 
 @dataclass(frozen=True, slots=True)
