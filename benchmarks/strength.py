@@ -1,0 +1,257 @@
+"""How strong the players are: the papers' measures, matches, ratings. ``docs/strength.md`` shows the tables."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import ROOT, BenchmarkError, Report, Settings, benchmark, markdown_table
+from othello_nn.arena.league import LeaguePlayer, LeagueResult, league, league_player
+from othello_nn.arena.match import MatchResult, play_match
+from othello_nn.arena.openings import Opening, make_openings
+from othello_nn.arena.rating import Rating, ratings
+from othello_nn.arena.tournament import Standing, play_tournament
+from othello_nn.faces.progress import progress
+
+FIGURE_7 = ROOT / "tests" / "fixtures" / "figure7.tuples"
+JOBS = os.cpu_count() or 1
+SEED = 1
+SHIPPED = ("champion", "triangle", "league")
+CLASSICAL = ("iago", "keyano", "features", "wystan", "mobility")
+SIMPLE = ("swh", "most-discs", "fewest-discs", "random")
+PAPER = "Figure 7's player"
+
+
+def _one_ply(names: Sequence[str]) -> dict[str, LeaguePlayer]:
+    return {name: league_player(f"tuples:{FIGURE_7}" if name == PAPER else name) for name in names}
+
+
+def _interval(low: float | None, high: float | None, digits: int = 3) -> str:
+    return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+# --- the Othello League ----------------------------------------------------------------------------------------------
+
+PRINTED_LOW, PRINTED_HIGH = 0.957, 0.961  # what the n-tuple paper's own figure allows for
+PRINTED_SECONDS = 60
+
+
+@benchmark("league-table", "the Othello League's measure of every player: 1-ply against SWH, ε = 0.1")
+def league_table(settings: Settings) -> Report:
+    games = settings.size(50_000, 100)
+    players = _one_ply((PAPER, *SHIPPED, *CLASSICAL, *SIMPLE))
+    found: dict[str, LeagueResult] = {}
+    with progress("playing", len(players)) as bar:
+        for done, (name, player) in enumerate(players.items(), start=1):
+            found[name] = league(player, players["swh"], games, 0.1, SEED, JOBS)
+            bar.update(done, name)
+    order = sorted(found, key=lambda name: -(found[name].score or 0.0))
+    rows = [
+        (f"`{name}`" if name != PAPER else name, f"{result.score:.4f}", _interval(*result.interval, 4),
+         f"{result.mean_margin:+.1f}", f"{result.games_per_second:,.0f}")
+        for name, result in ((name, found[name]) for name in order)
+    ]  # fmt: skip
+    values = {name: {"score": r.score, "low": r.low, "high": r.high} for name, r in found.items()}
+    printed, itself = found[PAPER], found["swh"]
+    failure = None
+    if not settings.quick:
+        if not PRINTED_LOW <= (printed.score or 0.0) <= PRINTED_HIGH or printed.seconds > PRINTED_SECONDS:
+            failure = f"Figure 7's player made {printed.score:.4f} in {printed.seconds:.0f} s"
+        elif not itself.low <= 0.5 <= itself.high:  # type: ignore[operator]
+            failure = f"SWH made {itself.score:.4f} against itself"
+    return Report(
+        printed.score or 0.0,
+        "score",
+        markdown_table(("1-ply against SWH, ε = 0.1", "score", "95%", "margin", "games/s"), rows),
+        values | {"figure7_seconds": printed.seconds},
+        {"double_games": games, "threads": JOBS},
+        failure,
+    )
+
+
+@benchmark("specialist", "the same players against each other, ε = 0, random:7: an SWH score is not strength")
+def specialist(settings: Settings) -> Report:
+    games = settings.size(1_000, 20)
+    players = _one_ply((PAPER, "league", "swh", "champion", "triangle", *CLASSICAL))
+    names = list(players)
+    points, counts = np.zeros((2, len(names), len(names)))
+    pairs = list(itertools.combinations(range(len(names)), 2))
+    with progress("playing", len(pairs)) as bar:
+        for done, (i, j) in enumerate(pairs, start=1):
+            result = league(players[names[i]], players[names[j]], games, 0.0, SEED, JOBS, opening_plies=7)
+            counts[i, j] = counts[j, i] = 2 * games
+            points[i, j] = (result.score or 0.0) * 2 * games
+            points[j, i] = 2 * games - points[i, j]
+            bar.update(done, f"{names[i]} – {names[j]}")
+    rated = ratings(points, counts)
+    scores = points / np.maximum(counts, 1)
+    text = _cross_table(names, rated, scores)
+    elo = {name: rating.elo for name, rating in zip(names, rated, strict=True)}
+    values = {"elo": elo, "scores": scores.tolist(), "names": names}
+    return Report(elo["champion"] - elo["league"], "Elo", text, values, {"double_games": games, "opening_plies": 7})
+
+
+def _cross_table(names: Sequence[str], rated: Sequence[Rating], scores: np.ndarray) -> str:
+    """Ratings and everybody's score against everybody, the strongest first."""
+    order = sorted(range(len(names)), key=lambda i: -rated[i].elo)
+    rows = []
+    for rank, i in enumerate(order, start=1):
+        cells = ["–" if i == j else f"{scores[i, j]:.2f}" for j in order]
+        elo = f"{rated[i].elo:+.0f} ± {rated[i].high - rated[i].elo:.0f}"
+        rows.append((f"{rank}. {names[i] if names[i] == PAPER else f'`{names[i]}`'}", elo, *cells))
+    return markdown_table(("player", "Elo", *map(str, range(1, len(names) + 1))), rows)
+
+
+# --- matches ---------------------------------------------------------------------------------------------------------
+
+
+def _match(a: str, b: str, openings: Sequence[Opening], jobs: int = JOBS) -> MatchResult:
+    with progress(f"{a} – {b}", 2 * len(openings)) as bar:
+        done = itertools.count(1)
+        return play_match(a, b, openings, jobs=jobs, seed=SEED, on_game=lambda one: bar.update(next(done)))
+
+
+def _match_table(results: dict[str, MatchResult], what: str) -> str:
+    header = (what, "games", "won", "drawn", "lost", "score", "95%", "margin")
+    rows = [
+        (name, r.games, r.wins, r.draws, r.losses, f"{r.score:.3f}", _interval(*r.interval), f"{r.mean_margin:+.1f}")
+        for name, r in results.items()
+    ]
+    return markdown_table(header, rows)
+
+
+def _figures(result: MatchResult) -> dict[str, Any]:
+    names = ("games", "wins", "draws", "losses", "score", "low", "high", "mean_margin", "distinct")
+    return {name: value for name, value in result.as_dict().items() if name in names}
+
+
+def _least_score(results: dict[str, MatchResult]) -> float:
+    return min(result.score or 0.0 for result in results.values())
+
+
+@benchmark("iago-matches", "IAGO against the simple strategies it left behind, all at depth 4")
+def iago_matches(settings: Settings) -> Report:
+    openings = make_openings("random:7", settings.size(122, 3), SEED)
+    rivals = ("swh", "most-discs", "fewest-discs")
+    results = {f"`{rival}`": _match("iago:depth=4", f"{rival}:depth=4", openings) for rival in rivals}
+    least = _least_score(results)
+    failure = None if settings.quick or least >= 0.9 else f"iago made only {least:.3f}"
+    values = {name: _figures(result) for name, result in results.items()}
+    parameters = {"openings": "random:7", "depth": 4}
+    return Report(least, "score", _match_table(results, "`iago` against"), values, parameters, failure)
+
+
+LEOUSKI_WINS = 54  # of 60
+
+
+@benchmark("leouski-match", "Leouski's test: the triangle net from his 60 openings against a mobility program")
+def leouski_match(settings: Settings) -> Report:
+    openings = make_openings("leouski60", None)[: settings.size(60, 2)]
+    result = _match("triangle:depth=2,solve=10", "wystan:depth=2,solve=10", openings)
+    wins = {
+        colour: sum(one.margin > 0 for one in result.played if one.a_is_black == black)
+        for colour, black in (("black", True), ("white", False))
+    }
+    of_60 = 60 * result.wins / result.games
+    rows = [(f"{wins['black']} of {len(openings)}", f"{wins['white']} of {len(openings)}", f"{of_60:.1f}")]
+    rows[0] += (f"{result.score:.3f}", _interval(*result.interval))
+    text = markdown_table(("won as black", "won as white", "won of 60", "score", "95%"), rows)
+    failure = None if settings.quick or of_60 >= LEOUSKI_WINS else f"the net won {of_60:.1f} of 60"
+    return Report(of_60, "games of 60", text, _figures(result) | wins, {"depth": 2, "solve": 10}, failure)
+
+
+@benchmark("keyano-table2", "KEYANO's Table 2: Multi-ProbCut against a full-width search with equal nodes")
+def keyano_table2(settings: Settings) -> Report:
+    openings = make_openings("random:8", settings.size(200, 2), SEED)
+    budgets = [settings.size(nodes, 2_000) for nodes in (30_000, 100_000)]
+    results = {
+        f"{n:,} nodes": _match(f"champion:nodes={n}", f"champion:nodes={n},probcut=off", openings) for n in budgets
+    }
+    least = _least_score(results)
+    failure = None if settings.quick or least >= 0.6 else f"ProbCut made only {least:.3f}"
+    values = {name: _figures(result) for name, result in results.items()}
+    return Report(least, "score", _match_table(results, "with ProbCut, each move"), values, {"nodes": budgets}, failure)
+
+
+@benchmark("keyano-table3", "KEYANO's Table 3: what one and two plies more are worth")
+def keyano_table3(settings: Settings) -> Report:
+    openings = make_openings("random:8", settings.size(200, 2), SEED)
+    depths = [(3, 2), (4, 3), (5, 4), (6, 5), (7, 6), (5, 3), (6, 4), (7, 5)]
+    results = {
+        f"{deep} plies against {shallow}": _match(
+            f"champion:depth={deep},probcut=off", f"champion:depth={shallow},probcut=off", openings
+        )
+        for deep, shallow in depths[: settings.size(len(depths), 2)]
+    }
+    values = {name: _figures(result) for name, result in results.items()}
+    score = results["4 plies against 3"].score or 0.0
+    return Report(score, "score", _match_table(results, "`champion`"), values, {"depths": depths})
+
+
+# --- ratings ---------------------------------------------------------------------------------------------------------
+
+
+@benchmark("ratings", "all players in one round robin, at 1-ply and with 0.1 s a move")
+def rating_table(settings: Settings) -> Report:
+    searching = (*SHIPPED, *CLASSICAL, "swh")
+    names = [f"{name}:depth=1" for name in (*SHIPPED, *CLASSICAL)] + list(SIMPLE)
+    names += [f"{name}:seconds={settings.size(100, 5) / 1000:g}" for name in searching]
+    names = names if not settings.quick else names[-3:]
+    openings = make_openings("random:8", settings.size(4, 1), SEED)
+    games = len(names) * (len(names) - 1) * len(openings)
+    with progress("playing", games) as bar:
+        done = itertools.count(1)
+        result = play_tournament(names, openings, jobs=JOBS, seed=SEED, on_game=lambda one: bar.update(next(done)))
+    standings = result.standings()
+    text = _standings_table(standings)
+    values = {s.player: {"elo": s.rating.elo, "low": s.rating.low, "high": s.rating.high} for s in standings}
+    forfeits = [reason for standing in standings for reason in standing.forfeits]
+    failure = f"a player failed: {forfeits[0]}" if forfeits else None
+    best = standings[0].rating.elo
+    return Report(best, "Elo", text, values, {"openings": "random:8", "games": len(result.played)}, failure)
+
+
+def _standings_table(standings: list[Standing]) -> str:
+    rows = []
+    for standing in standings:
+        cells = ["–" if o is standing else f"{standing.against[o.player]:.2f}"[-3:] for o in standings]
+        elo = f"{standing.rating.elo:+.0f} ± {standing.rating.high - standing.rating.elo:.0f}"
+        rows.append((f"{standing.rank}. `{standing.player}`", elo, *cells))
+    return markdown_table(("player", "Elo", *(str(standing.rank) for standing in standings)), rows)
+
+
+# --- other programs --------------------------------------------------------------------------------------------------
+
+
+@benchmark("engines", "matches through GTP: against grhino, and our own engine behind its own client")
+def engines(settings: Settings) -> Report:
+    openings = make_openings("random:6", settings.size(5, 1), SEED)
+    python, play = sys.executable, ROOT / "play.py"
+    rivals = {"itself through GTP": f"gtp:'{python}' '{play}' engine gtp --player champion:depth=4"}
+    if grhino := _grhino():
+        rivals["grhino, level 3"] = grhino
+    results, started = {}, time.perf_counter()
+    for name, rival in rivals.items():
+        results[name] = _match("champion:depth=4", rival, openings, jobs=1)
+    failed = [one.game.comment for result in results.values() for one in result.played if one.forfeited]
+    values = {name: _figures(result) for name, result in results.items()}
+    seconds = time.perf_counter() - started
+    failure = f"a game was forfeited: {failed[0]}" if failed else None
+    text = _match_table(results, "`champion:depth=4` against")
+    return Report(seconds, "s", text, values, {"openings": "random:6"}, failure)
+
+
+def _grhino() -> str | None:
+    program = shutil.which("grhino") or next((p for p in ("/usr/games/grhino",) if Path(p).is_file()), None)
+    if program is None:
+        print("note: grhino is not installed; it is left out", file=sys.stderr)
+        return None
+    raise BenchmarkError("not yet")
