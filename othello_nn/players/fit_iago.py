@@ -24,6 +24,7 @@ from othello_nn.engine.ttable import SCORE_DISC
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
 from othello_nn.players.iago import iago_evaluator
+from othello_nn.players.iago_edges import turns_on_edge
 
 OPENING_PLIES, NOISES, DEPTH = 8, (0.0, 0.1, 0.3), 2
 RANKS = [[8 * line + i for i in range(8)] for line in (0, 7)]
@@ -42,7 +43,9 @@ def play_games(games: int, rng: random.Random) -> Iterator[list[Position]]:
             elif len(positions) <= OPENING_PLIES or rng.random() < noise:
                 move = rng.choice(position.legal_moves)
             else:
-                move = engine.search(position, Limit(depth=DEPTH)).move
+                found = engine.search(position, Limit(depth=DEPTH)).move
+                assert found is not None  # the game is not over
+                move = found
             positions.append(position.play(move))
         yield positions
 
@@ -52,29 +55,18 @@ def count_chances(positions: list[Position]) -> np.ndarray:
 
     Corners are left out, and so are squares where a disc would be turned along the edge.
     """
-    counts = np.zeros((3, 3, 2), np.int64)
+    counts, turns = np.zeros((3, 3, 2), np.int64), turns_on_edge()
     for position in positions:
         legal = position.legal_mask
         for edge in RANKS + FILES:
             own = [position.mover >> square & 1 for square in edge]
             other = [position.opponent >> square & 1 for square in edge]
+            number = sum((own[i] + 2 * other[i]) * 3**i for i in range(8))
             for i in range(1, 7):
-                if not (own[i] or other[i] or _turns(own, other, i)):
+                if not (own[i] or other[i] or turns[i, number]):
                     cell = counts[own[i - 1] + own[i + 1], other[i - 1] + other[i + 1]]
                     cell += (1, legal >> edge[i] & 1)
     return counts
-
-
-def _turns(own: list[int], other: list[int], square: int) -> bool:
-    for way in (range(square - 1, -1, -1), range(square + 1, 8)):
-        run = 0
-        for there in way:
-            if not other[there]:
-                if run and own[there]:
-                    return True
-                break
-            run += 1
-    return False
 
 
 def fit_scale(values: np.ndarray, results: np.ndarray) -> tuple[float, float]:
@@ -101,9 +93,9 @@ def main(argv: list[str] | None = None) -> int:
             results.append(black if position.black_to_move else -black)
     counts = count_chances(positions)
     print(f"{len(positions):,} positions of {arguments.games:,} games")
-    for own, other in ((own, other) for own in range(3) for other in range(3 - own)):
+    for own, other in zip(*np.nonzero(counts[:, :, 0]), strict=True):
         seen, legal = counts[own, other]
-        print(f"{own} own and {other} other neighbours: {legal / max(seen, 1):.3f} of {seen:,}")
+        print(f"{own} own and {other} other neighbours: {legal / seen:.3f} of {seen:,}")
     chosen = [i for i, position in enumerate(positions) if FIRST <= position.empties <= LAST]
     movers, opponents = (
         np.array([getattr(positions[i], side) for i in chosen], np.uint64) for side in ("mover", "opponent")

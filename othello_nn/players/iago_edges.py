@@ -126,18 +126,24 @@ def static_values() -> np.ndarray:
     return (sign * weights).sum(axis=1).astype(float)
 
 
+@cache
+def turns_on_edge() -> np.ndarray:
+    """[8, EDGES] bool: an own disc on this empty square turns others along the edge."""
+    own = (edge_digits() == OWN).sum(axis=1)
+    return (own[edges_after()[0]] > own + 1) & (edge_digits().T == EMPTY)
+
+
 def move_chances() -> np.ndarray:
     """[8, EDGES]: the probability that own side can play a square, 0 where it is taken."""
-    digits, after = edge_digits(), edges_after()
+    digits = edge_digits()
     padded = np.pad(digits, [(0, 0), (1, 1)])  # nothing stands beyond a corner
     chances = np.zeros((8, EDGES))
     for square in range(8):
         beside = padded[:, [square, square + 2]]
         own, other = (beside == OWN).sum(axis=1), (beside == OTHER).sum(axis=1)
         chance = np.zeros(EDGES) if square in (0, 7) else np.array(CHANCES)[own, other]
-        turns = (edge_digits()[after[0, square]] == OWN).sum(axis=1) > (digits == OWN).sum(axis=1) + 1
-        chances[square] = np.where(digits[:, square] != EMPTY, 0.0, np.where(turns, 1.0, chance))
-    return chances
+        chances[square] = np.where(digits[:, square] == EMPTY, chance, 0.0)
+    return np.where(turns_on_edge(), 1.0, chances)
 
 
 @cache
