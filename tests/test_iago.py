@@ -392,7 +392,7 @@ def test_scores_keep_the_order_and_are_never_flat():
 # --- the player ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rival", ["most-discs:depth=2,threads=1", "swh:depth=2"])
+@pytest.mark.parametrize("rival", ["most-discs:depth=2", "swh:depth=2"])
 def test_it_beats_the_simple_strategies_at_equal_depth(rival):
     result = play_match("iago:depth=2", rival, random_openings(7, 12, seed=1), 24)
     assert result.games == 24
