@@ -17,8 +17,10 @@ Where the paper leaves something open:
   save time; with a transposition table a leaf may not depend on how it was reached;
 * the side that has the choice between the two edges of a corner is the side to move; after the corner has been given
   up, the side that owns the x-square, since the other one has just moved there;
-* "can immediately flip into the corner by way of the x-square" is asked of the board as it stands, whoever is to move;
-* the factor for the corner disc that only one of four corner values sees is 2, on the change that the disc makes.
+* "can immediately flip into the corner by way of the x-square" is asked of the board as it stands, whoever is to move
+  (IAGO itself left this test out by mistake, says footnote 15; here it is made);
+* the factor of footnote 17, for a corner disc that only one of the four corner values sees, is 2, on the change that
+  the disc makes.
 
 The search wants discs: ``SCALE`` makes them of IAGO's units. Read ``engine/evaluate.py`` and ``iago_edges.py`` first.
 """
@@ -42,7 +44,7 @@ SCALE = 525_000.0
 """Units at which the score is half of the 62 discs that a leaf may claim. Fitted to the results of 1,000 games by
 ``python -m othello_nn.players.fit_iago``."""
 
-TWICE = 2.0  # the factor of the paper's footnote 17
+CORNER_FACTOR = 2.0  # a disc on the board counts in both corner values of its edge, one only thought of in one
 INTERNAL, POTENTIAL = 1000, 33
 LAST_RANK = np.uint64(56)
 EIGHT, SEVEN, NINE = np.uint64(8), np.uint64(7), np.uint64(9)
@@ -99,11 +101,11 @@ def _corner(ev, mover, opponent, first, first_end, second, second_end, corner, x
     new_first = load_i16(ev.taken, ((first_end * int64(2) + side) * int64(EDGES) + first) * int64(2))
     new_second = load_i16(ev.taken, ((second_end * int64(2) + side) * int64(EDGES) + second) * int64(2))
     change = float64(_two_edges(ev, new_first, new_second, mine)) - existing
-    if (change < 0.0) != mine or change == 0.0:
+    if (change < 0.0) != mine:
         return existing  # the owner of the x-square does not mind
     turned = flips_of(opponent, mover, corner) if mine else flips_of(mover, opponent, corner)
     chance = 1.0 if turned & x_bit != ZERO else 1.0 - move / 120.0
-    return existing + TWICE * chance * change
+    return existing + CORNER_FACTOR * chance * change
 
 
 @kernel()

@@ -33,7 +33,7 @@ EDGES = 3**8
 EMPTY, OWN, OTHER = 0, 1, 2
 ITERATIONS = 5
 
-# Table 4-2: corner, C-, A- and B-square from the corner inwards. A corner is always stable.
+# Table 4-2: corner, C-, A- and B-square, from the end of the edge inwards. A corner is never anything but stable.
 STABLE = (700, 1200, 1000, 1000)
 SEMI_STABLE = (0, 200, 200, 200)
 UNSTABLE = (0, -25, 75, 50)
