@@ -260,6 +260,8 @@ def test_a_file_of_games(play, tmp_path, suffix):
     assert "\nall 2 games\n" in out
     sums = dict(line.split()[:2] for line in out.rpartition("\n\n")[2].splitlines())
     assert (sums["black"], sums["white"]) == ("32", "31")
+    assert "  game 2, " in out.splitlines()[-1] + out.splitlines()[-2]
+    assert max(map(len, out.splitlines())) <= 80
     code, out, _ = play(str(path), "--player", "swh", "--game", "2", "--json")
     assert code == 0
     assert [json.loads(line)["game"] for line in out.splitlines()] == [2] * 60

@@ -53,8 +53,10 @@ class Verdict(NamedTuple):
 class Judged:
     """One move of a game beside the one that the player would have made."""
 
+    game: int
+    """Its number in the file, from 1."""
     number: int
-    """Counted from 1, without passes."""
+    """The move's, from 1, passes not counted."""
     position: Position
     move: int
     value: float
@@ -73,6 +75,7 @@ class Judged:
 
     def as_dict(self) -> dict[str, Any]:
         return {
+            "game": self.game,
             "number": self.number,
             "side": SIDES[self.position.black_to_move],
             "move": move_name(self.move),
@@ -196,7 +199,7 @@ def make_judge(player: Player, spec: PlayerSpec) -> Judge:
     return EngineJudge(player) if isinstance(player, SearchPlayer) else PlayerJudge(player)
 
 
-def judge_game(game: Game, judge: Judge) -> Iterator[Judged]:
+def judge_game(game: Game, judge: Judge, game_number: int = 1) -> Iterator[Judged]:
     """The moves of a game one after the other, passes left out."""
     number, position = 0, game.start
     for i, move in enumerate(game.moves):
@@ -211,7 +214,7 @@ def judge_game(game: Game, judge: Judge) -> Iterator[Judged]:
                 value, exact = 0.0 - after.final_score(), best.exact
             else:
                 value, exact = judge.played(position, move, best, line)
-            yield Judged(number, position, move, value, best, exact and best.exact)
+            yield Judged(game_number, number, position, move, value, best, exact and best.exact)
         position = position.play(move)
 
 
@@ -236,12 +239,12 @@ def analyze(arguments: Namespace) -> int:
             player.warm_up()
             for number, game in games:
                 current = []
-                for judged in judge_game(game, judge):
+                for judged in judge_game(game, judge, number):
                     if not current and not arguments.json:
                         _show_heading(number, game, len(games))
                     current.append(judged)
                     everything.append(judged)
-                    _show_move(number, judged, arguments.json)
+                    _show_move(judged, arguments.json)
                     bar.update(len(everything), f"game {number}, move {judged.number}")
                 if not arguments.json:
                     _show_summary(current)
@@ -309,9 +312,9 @@ def _show_heading(number: int, game: Game, games: int) -> None:
     print("move  side   played   value  best   value   loss  depth", flush=True)
 
 
-def _show_move(number: int, judged: Judged, as_json: bool) -> None:
+def _show_move(judged: Judged, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"game": number} | judged.as_dict()), flush=True)
+        print(json.dumps(judged.as_dict()), flush=True)
         return
     loss = "=" if judged.agrees else f"{judged.loss:.0f}" if judged.exact else f"{judged.loss:.2f}"
     print(
@@ -343,5 +346,6 @@ def _summary_line(name: str, judged: list[Judged]) -> str:
     total = sum(one.loss for one in judged)
     agreement = sum(one.agrees for one in judged) / len(judged)
     worst = max(judged, key=lambda one: one.loss)
-    mistake = f"{worst.number}. {move_name(worst.move)} lost {worst.loss:.1f}" if worst.loss else "-"
+    where = f"game {worst.game}, " if len({one.game for one in judged}) > 1 else ""
+    mistake = f"{where}{worst.number}. {move_name(worst.move)} lost {worst.loss:.1f}" if worst.loss else "-"
     return f"{name:13s}  {len(judged):5d}  {agreement:5.0%}  {total / len(judged):9.2f}  {total:10.1f}  {mistake}"
