@@ -30,6 +30,7 @@ examples:
   python play.py solve {_BOARD}
   python play.py solve --file endings.obf --threads 2
   python play.py bestmove f5d6c3d3c4 --player champion:seconds=2
+  python play.py analyze games.ggf --game 2
   python play.py match champion:depth=4 swh --jobs 2
   python play.py league champion --double-games 5000
   python play.py perft 10
@@ -105,6 +106,13 @@ def _bestmove_arguments(parser: argparse.ArgumentParser) -> None:
     _add_position(parser)
     parser.add_argument("--player", metavar="A", help="who is asked (the best evaluator at hand, for 1 second)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="for players that leave things to chance (0)")
+    _add_json(parser)
+
+
+def _analyze_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="GAME", help="moves, or a file of games: GGF, SGF, WTHOR, text")
+    parser.add_argument("--player", metavar="A", help="who judges (the best evaluator at hand, half a second a move)")
+    parser.add_argument("--game", type=_positive, dest="number", metavar="N", help="only the N-th game of a file")
     _add_json(parser)
 
 
@@ -202,6 +210,18 @@ exit code 1 if a position could not be solved in time or its result is not the o
   python play.py bestmove start
   python play.py bestmove f5d6c3d3c4 --player champion:seconds=2,threads=2
   python play.py bestmove f5d6 --player swh --json
+""",
+    ),
+    "analyze": (
+        "what should have been played in a game: values, losses, agreement",
+        _analyze_arguments,
+        "analysis:analyze",
+        """\
+  python play.py analyze f5d6c3d3c4f4f6 --player champion:depth=10
+  python play.py analyze games.ggf --game 2
+  python play.py analyze games.ggf --player iago --json
+Loss is the value of the player's own move less that of the move played, in discs, both from the same depth of search.
+= marks agreement: the same move, a symmetric one, or one with the same exact result. Ctrl-C sums up what was done.
 """,
     ),
     "perft": (

@@ -114,6 +114,13 @@ def _make_mobility(spec: PlayerSpec, rng: random.Random, seconds: float) -> Play
     return SearchPlayer(spec, Mobility(), _time_limit(seconds), rng)
 
 
+def _make_iago(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+    from othello_nn.players.iago import iago_evaluator
+    from othello_nn.players.searching import SearchPlayer
+
+    return SearchPlayer(spec, iago_evaluator(), _time_limit(seconds), rng)
+
+
 def _evaluator_entry(description: str, path: Path) -> Entry:
     def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
         from othello_nn.players.searching import SearchPlayer, table_evaluator
@@ -151,6 +158,12 @@ _BUILT_IN = {
     "most-discs": _squares_entry("turns as many discs as it can", MOST_DISCS),
     "fewest-discs": _squares_entry("keeps as few discs as it can", FEWEST_DISCS),
     "swh": _squares_entry("Standard WPC Heuristic: a weight for each square, the papers' usual opponent", SWH),
+    "iago": Entry(
+        "search with IAGO's evaluation of 1981: edges, stable discs, mobility",
+        tuple(KEYS),
+        f"seconds={DEFAULT_SECONDS}",
+        _make_iago,
+    ),
     "mobility": Entry(
         "search with a hand-written evaluator: moves, corners, stable discs",
         tuple(KEYS),
