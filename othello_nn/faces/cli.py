@@ -27,6 +27,8 @@ _BOARD = "-XOO-----XOOO---X-OXOOXXXXOOXXOXXOXXOXOXOOOOOOXX--XOOO-----O--O- X"
 
 MAIN_EXAMPLES = f"""\
 examples:
+  python play.py                                     a game against the champion
+  python play.py --player swh --color white --clock 300
   python play.py solve {_BOARD}
   python play.py solve --file endings.obf --threads 2
   python play.py bestmove f5d6c3d3c4 --player champion:seconds=2
@@ -88,6 +90,23 @@ def _add_position(parser: argparse.ArgumentParser, nothing: str = "") -> None:
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object a line and nothing else")
+
+
+def _game_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("a game in the terminal, without a command")
+    group.add_argument("--player", metavar="A", help="your opponent (the best at hand, with a second for a move)")
+    group.add_argument(
+        "--color",
+        choices=["black", "white", "random", "both", "none"],
+        default="black",
+        help="what you play (black); both: two people; none: the player against itself",
+    )
+    group.add_argument("--level", metavar="N", help="1 (easy) to 9 (hard), or keys such as depth=6")
+    group.add_argument("--clock", type=_seconds, metavar="SECONDS", help="time of each side for the whole game")
+    group.add_argument("--position", dest="start", nargs="+", metavar="POSITION", help="where the game begins (start)")
+    group.add_argument("--ascii", action="store_true", help="a board of plain letters, without colours")
+    group.add_argument("--show", action="store_true", help="show what the player thinks of its moves")
+    group.add_argument("--seed", type=int, metavar="S", help="of the player's chance and --color random (none)")
 
 
 def _solve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -227,8 +246,9 @@ with 130.
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = CommandParser(
-        prog="play.py", description="Othello: solve, find moves, let players meet.", epilog=MAIN_EXAMPLES
+        prog="play.py", description="Othello: play, solve, find moves, let players meet.", epilog=MAIN_EXAMPLES
     )
+    _game_arguments(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, (summary, add_arguments, _, examples) in _COMMANDS.items():
         description = f"{summary[0].upper()}{summary[1:]}."
@@ -241,11 +261,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Read the command line; what is wrong with it is a UsageError."""
     # A board often begins with an empty square, `-`, which argparse would take for an option; a space hides that.
     words = [f" {word}" if _may_be_board(word) else word for word in argv]
-    first = next((word for word in words if not word.startswith("-")), None)
-    if first is not None and first not in _COMMANDS:
+    first = words[0] if words else "-"
+    if not first.startswith("-") and first not in _COMMANDS:
         raise UsageError(f"unknown command {first.strip()!r}; {did_you_mean(first.strip(), _COMMANDS)}")
     parser = build_parser()
     arguments, extra = parser.parse_known_args(words)
+    if first.startswith("-") and arguments.command is not None:
+        raise UsageError(f"a command comes first: play.py {arguments.command} {first} … (or no command, for a game)")
     options = [word for word in extra if word.startswith("-")]
     if options or (extra and "position" not in arguments):
         known = _option_names(parser, arguments.command)
@@ -275,10 +297,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
-        if arguments.command is None:
-            build_parser().print_help(sys.stderr)
-            return 2
-        module, function = _COMMANDS[arguments.command][2].split(":")
+        module, function = (_COMMANDS[arguments.command][2] if arguments.command else "terminal:play").split(":")
         return getattr(importlib.import_module(f"othello_nn.faces.{module}"), function)(arguments)
     except (UsageError, OthelloError) as error:
         return _complain(error, 2)
