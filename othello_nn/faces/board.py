@@ -18,6 +18,7 @@ from othello_nn.game.rules import PASS
 COLUMNS = "abcdefgh"
 FRAMED_WIDTH, PANEL_WIDTH = 31, 36
 """Columns that a board with a frame takes, and those that must be free beside it for the panel."""
+PANEL_GAP = "    "
 # Languages whose terminals often draw discs two columns wide, which would bend every row.
 _WIDE_SIGNS = ("ja", "ko", "zh")
 _RESET = "\x1b[0m"
@@ -25,7 +26,7 @@ _RESET = "\x1b[0m"
 
 @dataclass(frozen=True)
 class Signs:
-    """What stands for a disc, a legal move and the frame; ``frame`` is left top, right top, the bottom pair, - and |."""
+    """What stands for discs, legal moves and the frame: its four corners row by row, a flat and an upright piece."""
 
     black: str
     white: str
@@ -43,7 +44,7 @@ ASCII = Signs("X", "O", ".", "++++-|", painted_white="O", edge=" ")
 
 @dataclass(frozen=True)
 class Palette:
-    """ANSI colours of the board, the edges of its squares, discs, legal moves; of the last move and of flipped discs."""
+    """ANSI colours of the board, its lines, discs and legal moves; then the board under the last move and its flips."""
 
     board: str
     edge: str
@@ -70,6 +71,15 @@ class Style:
     @property
     def framed(self) -> bool:
         return self.width >= FRAMED_WIDTH
+
+    @property
+    def has_panel_beside(self) -> bool:
+        return self.width >= FRAMED_WIDTH + PANEL_WIDTH
+
+    @property
+    def panel_room(self) -> int:
+        """Columns for a line of the panel."""
+        return self.width - FRAMED_WIDTH - len(PANEL_GAP) if self.has_panel_beside else self.width
 
     def disc(self, black: bool) -> str:
         """One disc on a bit of board, for text beside it."""
@@ -129,15 +139,15 @@ def draw(
     if not style.framed:
         names = "  " + " ".join(COLUMNS)
         return [names, *(f"{row + 1}{cells}".rstrip() for row, cells in enumerate(rows)), *below]
-    left_top, right_top, left_bottom, right_bottom, flat, upright = style.signs.frame
+    left_top, right_top, left_bottom, right_bottom, flat, upright = list(style.signs.frame)
     names = "    " + "  ".join(COLUMNS)
     board = [f"  {left_top}{flat * 24}{right_top}"]
     board += [f"{row + 1} {upright}{cells}{upright} {row + 1}" for row, cells in enumerate(rows)]
     board += [f"  {left_bottom}{flat * 24}{right_bottom}"]
-    if style.width < FRAMED_WIDTH + PANEL_WIDTH:
+    if not style.has_panel_beside:
         return [names, *board, names, *below]
     beside = [*panel, *[""] * 8][:8]
-    board[1:9] = [f"{line}    {text}".rstrip() for line, text in zip(board[1:9], beside, strict=True)]
+    board[1:9] = [f"{line}{PANEL_GAP}{text}".rstrip() for line, text in zip(board[1:9], beside, strict=True)]
     return [names, *board, names]
 
 

@@ -23,6 +23,8 @@ from othello_nn.players.spec import did_you_mean
 INTERRUPTED = 130
 _OPTION = re.compile(r"--?[A-Za-z][A-Za-z-]*(=.*)?", re.DOTALL)
 LONGEST_OPTION = 20
+COLORS = ("black", "white", "random", "both", "none")
+"""What a user may want to play."""
 _BOARD = "-XOO-----XOOO---X-OXOOXXXXOOXXOXXOXXOXOXOOOOOOXX--XOOO-----O--O- X"
 
 MAIN_EXAMPLES = f"""\
@@ -97,7 +99,7 @@ def _game_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--player", metavar="A", help="your opponent (the best at hand, with a second for a move)")
     group.add_argument(
         "--color",
-        choices=["black", "white", "random", "both", "none"],
+        choices=COLORS,
         default="black",
         help="what you play (black); both: two people; none: the player against itself",
     )
@@ -106,7 +108,9 @@ def _game_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--position", dest="start", nargs="+", metavar="POSITION", help="where the game begins (start)")
     group.add_argument("--ascii", action="store_true", help="a board of plain letters, without colours")
     group.add_argument("--show", action="store_true", help="show what the player thinks of its moves")
-    group.add_argument("--seed", type=int, metavar="S", help="of the player's chance and --color random (none)")
+    group.add_argument(
+        "--seed", type=int, metavar="S", help="of the player's chance and --color random (another each time)"
+    )
 
 
 def _solve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -243,16 +247,19 @@ with 130.
 }
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def build_parser(*, commands: bool = True) -> argparse.ArgumentParser:
+    """The whole command line, or that of a game alone."""
     parser = CommandParser(
         prog="play.py", description="Othello: play, solve, find moves, let players meet.", epilog=MAIN_EXAMPLES
     )
     _game_arguments(parser)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    parser.set_defaults(command=None)
+    if not commands:
+        return parser
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, (summary, add_arguments, _, examples) in _COMMANDS.items():
         description = f"{summary[0].upper()}{summary[1:]}."
-        command = commands.add_parser(name, help=summary, description=description, epilog=f"examples:\n{examples}")
+        command = subparsers.add_parser(name, help=summary, description=description, epilog=f"examples:\n{examples}")
         add_arguments(command)
     return parser
 
@@ -261,17 +268,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Read the command line; what is wrong with it is a UsageError."""
     # A board often begins with an empty square, `-`, which argparse would take for an option; a space hides that.
     words = [f" {word}" if _may_be_board(word) else word for word in argv]
-    first = words[0] if words else "-"
-    if not first.startswith("-") and first not in _COMMANDS:
-        raise UsageError(f"unknown command {first.strip()!r}; {did_you_mean(first.strip(), _COMMANDS)}")
-    parser = build_parser()
+    is_game = not words or words[0].startswith("-")
+    if not is_game and words[0] not in _COMMANDS:
+        raise UsageError(f"unknown command {words[0].strip()!r}; {did_you_mean(words[0].strip(), _COMMANDS)}")
+    parser = build_parser(commands=not is_game or bool({"-h", "--help"} & set(words)))
     arguments, extra = parser.parse_known_args(words)
-    if first.startswith("-") and arguments.command is not None:
-        raise UsageError(f"a command comes first: play.py {arguments.command} {first} … (or no command, for a game)")
     options = [word for word in extra if word.startswith("-")]
     if options or (extra and "position" not in arguments):
+        where = f"play.py {arguments.command or ''}".rstrip()
+        if is_game and not options and extra[0] in _COMMANDS:
+            raise UsageError(f"a command comes first, as in {where} {extra[0]} --help")
         known = _option_names(parser, arguments.command)
-        near = did_you_mean(options[0].split("=")[0], known) if options else f"see play.py {arguments.command} --help"
+        near = did_you_mean(options[0].split("=")[0], known) if options else f"see {where} --help"
         raise UsageError(f"{arguments.command or 'play.py'} cannot use {(options or extra)[0].strip()!r}; {near}")
     if extra:
         arguments.position += extra  # the words of a position may stand on both sides of an option

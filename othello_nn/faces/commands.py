@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from othello_nn.faces.cli import COLORS
 from othello_nn.faces.table import COLOURS, GameInPlay
-from othello_nn.faces.thinking import LEVELS, at_level, checked
+from othello_nn.faces.thinking import LEVELS, at_level, checked, explain
 from othello_nn.game.notation import move_name, parse_transcript
 from othello_nn.game.position import Position
 from othello_nn.game.syntax import PASS_NAMES, IllegalMoveError, OthelloError, shorten
@@ -18,7 +19,6 @@ from othello_nn.players.spec import did_you_mean, parse_spec
 if TYPE_CHECKING:
     from othello_nn.faces.terminal import Session
 
-COLORS = ("black", "white", "random", "both", "none")
 _LIKE_A_SQUARE = re.compile(r"[a-z][0-9]")
 _YES, _NO = ("y", "yes"), ("n", "no")
 
@@ -38,7 +38,7 @@ class Command:
 
 def obey(session: Session, text: str) -> None:
     """Do what was typed; an OthelloError says why not."""
-    word, _, rest = text.strip().partition(" ")
+    word, _, rest = text.replace("\0", "").strip().partition(" ")
     name = word.lower()
     if session.game.is_over and session.interactive and name in (*_YES, *_NO):
         name = "new" if name in _YES else "quit"
@@ -79,8 +79,8 @@ def _hint(session: Session, words: str) -> None:
     thinker = session.make_thinker(checked(parse_spec(words))) if words else session.thinker
     choice = session.ask(thinker)
     assert choice.move is not None
-    explained = session.explain(choice, session.game.black_to_move, always=True)
-    session.say(f"{thinker.spec.text} would play {move_name(choice.move)}{explained}")
+    thoughts = explain(choice, session.game.black_to_move)
+    session.say(f"{thinker.spec.text} would play {move_name(choice.move)}{thoughts}")
     if words:
         thinker.close()
 
@@ -130,7 +130,7 @@ def _save(session: Session, words: str, overwrite: bool = False) -> None:
 
     if not words:
         raise CommandError("save needs the name of a file that ends in .ggf, .sgf or .txt")
-    path = Path(words).expanduser()
+    path = _path(words)
     if path.exists() and path not in session.saved and not overwrite:
         raise CommandError(f"{words} is there already; save! {words} overwrites it")
     record = session.game.record(session.side_name(True), session.side_name(False))
@@ -158,9 +158,9 @@ def _find_game(words: str) -> tuple[Position, tuple[int, ...]]:
     if not words:
         raise CommandError("load needs the name of a file, or a transcript such as f5d6c3")
     name, number = words, None
-    if not Path(words).expanduser().exists() and (parts := re.fullmatch(r"(.*\S)\s+([0-9]{1,6})", words)):
+    if not _path(words).exists() and (parts := re.fullmatch(r"(.*\S)\s+([0-9]{1,6})", words)):
         name, number = parts[1], int(parts[2])
-    path = Path(name).expanduser()
+    path = _path(name)
     if not path.exists():
         try:
             return Position.start(), tuple(parse_transcript(words))
@@ -174,6 +174,13 @@ def _find_game(words: str) -> tuple[Position, tuple[int, ...]]:
     if not 1 <= wanted <= len(games):
         raise CommandError(f"{name} holds {len(games) or 'no'} games; there is no game {wanted or 'to load'}")
     return games[wanted - 1].start, games[wanted - 1].moves
+
+
+def _path(words: str) -> Path:
+    try:
+        return Path(words).expanduser()
+    except RuntimeError:  # ~name, and nobody has that name
+        return Path(words)
 
 
 def _new(session: Session, words: str) -> None:

@@ -7,6 +7,8 @@ picture, and ``commands.py`` for what can be typed. Here are the turns: who move
 from __future__ import annotations
 
 import contextlib
+import io
+import math
 import os
 import random
 import signal
@@ -24,7 +26,7 @@ from othello_nn.faces.cli import INTERRUPTED
 from othello_nn.faces.commands import obey
 from othello_nn.faces.solving import default_player, read_position
 from othello_nn.faces.table import COLOURS, GameInPlay, clock_text
-from othello_nn.faces.thinking import Thinker, at_level, checked
+from othello_nn.faces.thinking import Thinker, at_level, checked, explain, score_text
 from othello_nn.game.game_record import MoveNote
 from othello_nn.game.notation import move_name
 from othello_nn.game.position import Position
@@ -34,13 +36,13 @@ from othello_nn.players.base import Choice
 from othello_nn.players.spec import PlayerSpec, parse_spec
 
 HUMAN_SIDES = {"black": (True,), "white": (False,), "both": (True, False), "none": ()}
-LINE_MOVES = 12
-"""Moves of an expected line that are shown; the rest is guesswork and would fill the screen."""
 
 
 def play(arguments: Namespace) -> int:
     """``play.py`` without a command."""
     start = read_position(arguments.start or ["start"])
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # a strange byte is a typing mistake like any other
     session = Session(
         arguments.player or default_player(),
         sys.stdin,
@@ -92,8 +94,9 @@ class Session:
         self.rng = random.Random(f"colours {self.seed}")
         spec = parse_spec(player)
         self.thinkers: list[Thinker] = []
+        self.thinker: Thinker
         self.set_player(checked(spec) if level is None else at_level(spec, level))
-        self.first_start, self.wanted_color = start or Position.start(), color
+        self.first_start = start or Position.start()
         self.set_color(color)
         self.saved: set[Path] = set()
         self.failed = False
@@ -114,11 +117,13 @@ class Session:
 
     def set_player(self, spec: PlayerSpec) -> None:
         """Play against this one from now on."""
-        if self.thinkers:
-            self.thinker.close()
+        for thinker in self.thinkers:
+            thinker.close()
         self.thinker = self.make_thinker(spec)
 
     def set_color(self, color: str) -> None:
+        """What the user plays, and in new games wants to play."""
+        self.wanted_color = color
         self.color = self.rng.choice(["black", "white"]) if color == "random" else color
         self.human_sides = HUMAN_SIDES[self.color]
 
@@ -159,7 +164,8 @@ class Session:
             self.say(f"game: {self.game.transcript}")
             return INTERRUPTED
         finally:
-            self.thinker.close()
+            for thinker in self.thinkers:
+                thinker.close()
         if not self.told_end:
             self.say(f"game: {self.game.transcript}")
         return 1 if self.failed else 0
@@ -194,7 +200,7 @@ class Session:
         self.told_end = True
         result = f"Game over: {self.game.result()}."
         if len(self.human_sides) == 1 and (margin := self.game.margin()):
-            result += " You have won!" if self.is_human(margin > 0) else f" {self.thinker.spec.text} has won."
+            result += " You have won!" if self.is_human(margin > 0) else " You have lost."
         self.say(result)
         self.say(f"game: {self.game.transcript}")
 
@@ -203,22 +209,22 @@ class Session:
     def _command(self) -> None:
         if self.stale:
             self.draw_board()
-        running = not self.game.is_over and not self.paused
+        left = None if self.game.is_over or self.paused else self.game.remaining[self.game.black_to_move]
         started = self.now()
         try:
-            text = self._read(self.game.remaining[self.game.black_to_move] if running else None)
+            text = self._read(left)
         except _TimeUp:
-            text = None
             self.say("")
-        if running:
-            self.game.spend(self.now() - started)
-        if self.game.late is not None and running:
+            self.game.spend(math.inf)
             return
-        if text is not None:
-            try:
-                obey(self, text)
-            except OthelloError as error:
-                self.say(str(error))
+        if left is not None:
+            self.game.spend(self.now() - started)
+            if self.game.late is not None:
+                return
+        try:
+            obey(self, text)
+        except OthelloError as error:
+            self.say(str(error))
 
     def _prompt(self) -> str:
         if self.game.is_over:
@@ -228,12 +234,12 @@ class Session:
     def _read(self, seconds: float | None) -> str:
         """What is typed next. From a pipe it is shown behind the prompt, as if it had been typed."""
         prompt = self._prompt()
-        if self.interactive:
-            with _alarm(seconds):
-                if self.stdin is sys.stdin:
-                    return input(prompt)
+        with _alarm(seconds):
+            if self.interactive and self.stdin is sys.stdin:
+                return input(prompt)
+            if self.interactive:
                 self.write(prompt)
-        line = self.stdin.readline()
+            line = self.stdin.readline()
         if not line:
             raise EOFError
         if not self.interactive:
@@ -261,7 +267,7 @@ class Session:
         self._remove_draft()
         self.failed, self.stale = False, True
         self.paused = self.thinker.hurried and not self.human_sides
-        self.say(f"{COLOURS[side]} plays {move_name(choice.move)}{self.explain(choice, side)}")
+        self.say(f"{COLOURS[side]} plays {move_name(choice.move)}{explain(choice, side) if self.show else ''}")
         if not self.human_sides:
             self.draw_board()
 
@@ -294,22 +300,6 @@ class Session:
         if remaining is not None:
             self.game.spend(self.now() - started)
         return choice
-
-    def explain(self, choice: Choice, black: bool, always: bool = False) -> str:
-        """What a player thinks of its move, for people who want to know."""
-        if not (self.show or always) or choice.score is None:
-            return ""
-        parts = [f": {score_text(choice)} for {COLOURS[black]}"]
-        if choice.depth:
-            parts.append(f"depth {choice.depth}")
-        if choice.nodes > 1:
-            parts.append(f"{choice.nodes:,} positions")
-        if choice.seconds:
-            parts.append(f"{choice.seconds:.1f} s")
-        line = [move_name(move) for move in choice.pv]
-        if len(line) > 1:
-            parts.append(f"line {' '.join(line[:LINE_MOVES])}{' ...' if len(line) > LINE_MOVES else ''}")
-        return ", ".join(parts)
 
     # --- output ------------------------------------------------------------------------------------------------------
 
@@ -352,7 +342,10 @@ class Session:
             left = game.remaining[black]
             clock = "" if left is None else f"  {clock_text(left)}"
             name = "you" if self.human_sides == (black,) else self.side_name(black)
-            lines.append(f"{self.style.disc(black)} {COLOURS[black]} {discs:2d}{clock}  {name}")
+            room = self.style.panel_room - len(f" X  {COLOURS[black]} {discs:2d}{clock}  ")
+            lines.append(
+                f"{self.style.disc(black)} {COLOURS[black]} {discs:2d}{clock}  {name[: max(0, room)]}".rstrip()
+            )
         lines.append("")
         if not game.is_over:
             lines.append(f"{COLOURS[game.black_to_move]} to move")
@@ -374,13 +367,6 @@ class Session:
         if self._draft_lines:
             self.write(f"\x1b[{self._draft_lines}A\x1b[J")
         self._draft_lines = 0
-
-
-def score_text(choice: Choice) -> str:
-    """A score in discs for the side to move; whole if it is the exact result."""
-    if choice.score is None:
-        return ""
-    return f"{choice.score:+.0f} (exact)" if choice.exact else f"{choice.score:+.1f}"
 
 
 @contextlib.contextmanager

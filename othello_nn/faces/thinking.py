@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from othello_nn.faces.table import COLOURS
+from othello_nn.game.notation import move_name
 from othello_nn.game.position import Position
 from othello_nn.players.base import Choice, Line, Player, PlayerError
 from othello_nn.players.catalog import make_player, player_names
@@ -21,6 +23,8 @@ from othello_nn.players.spec import LIMITS, PlayerSpec, parse_spec
 
 FRIENDLY_SECONDS = 1.0
 """Time for a move of a searching player without limits: people do not wait longer, and it is strong already."""
+LINE_MOVES = 12
+"""Moves of an expected line that are shown; the rest is guesswork and would fill the screen."""
 TICK_SECONDS = 0.05
 STOP_SECONDS = 0.02
 
@@ -70,6 +74,30 @@ def checked(spec: PlayerSpec) -> PlayerSpec:
     if entry is None or not set(spec.given) <= set(entry.keys):
         make_player(spec).close()  # knows best what is wrong; or it is a file, which has to be looked at
     return spec
+
+
+def score_text(choice: Choice) -> str:
+    """A score in discs for the side to move; whole if it is the exact result."""
+    if choice.score is None:
+        return ""
+    return f"{choice.score:+.0f} (exact)" if choice.exact else f"{choice.score:+.1f}"
+
+
+def explain(choice: Choice, black: bool) -> str:
+    """What a player thinks of its move, to stand behind that move; empty if it does not judge moves."""
+    if choice.score is None:
+        return ""
+    parts = [f": {score_text(choice)} for {COLOURS[black]}"]
+    if choice.depth:
+        parts.append(f"depth {choice.depth}")
+    if choice.nodes:
+        parts.append(f"{choice.nodes:,} positions")
+    if choice.seconds:
+        parts.append(f"{choice.seconds:.1f} s")
+    line = [move_name(move) for move in choice.pv]
+    if len(line) > 1:
+        parts.append(f"line {' '.join(line[:LINE_MOVES])}{' ...' if len(line) > LINE_MOVES else ''}")
+    return ", ".join(parts)
 
 
 class Thinker:
@@ -130,9 +158,10 @@ class Thinker:
             return task.wait(player.stop, STOP_SECONDS)
 
     def close(self) -> None:
-        """The player is not needed any more; one that is still being made is left to itself."""
-        if self._making is not None and not self.busy and self._making.error is None:
+        """The player is not needed any more; one that is still being made is left to itself. May be called again."""
+        if self._making is not None and not self.busy and self._making.result is not None:
             self._making.result.close()
+            self._making.result = None
 
     def _make(self) -> Player:
         player: Any = make_player(self.spec, random.Random(self.seed), seconds=FRIENDLY_SECONDS)
@@ -161,7 +190,7 @@ class _Task(threading.Thread):
 
     def run(self) -> None:
         try:
-            with contextlib.redirect_stderr(_NotFromMainThread(sys.stderr, self.said)):  # type: ignore[type-var]
+            with contextlib.redirect_stderr(_NotFromMainThread(sys.stderr, self.said)):
                 self.result = self._call()
         except BaseException as error:
             self.error = error
