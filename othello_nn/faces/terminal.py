@@ -26,7 +26,7 @@ from othello_nn.faces.cli import INTERRUPTED
 from othello_nn.faces.commands import obey
 from othello_nn.faces.solving import default_player, read_position
 from othello_nn.faces.table import COLOURS, GameInPlay, clock_text
-from othello_nn.faces.thinking import Thinker, at_level, checked, explain, score_text
+from othello_nn.faces.thinking import BackgroundNotes, Thinker, at_level, checked, explain, score_text
 from othello_nn.game.game_record import MoveNote
 from othello_nn.game.notation import move_name
 from othello_nn.game.position import Position
@@ -149,6 +149,11 @@ class Session:
 
     def run(self) -> int:
         """Play until the end; the result is the exit code."""
+        self.notes = BackgroundNotes(sys.stderr)
+        with contextlib.redirect_stderr(self.notes):
+            return self._run()
+
+    def _run(self) -> int:
         if self.interactive:
             with contextlib.suppress(ImportError):
                 import readline  # noqa: F401 (gives input() a line that can be edited, and a history)
@@ -190,6 +195,7 @@ class Session:
         elif game.position.must_pass:
             self.say(f"{COLOURS[game.black_to_move]} has no legal move and passes.")
             game.play(PASS)
+            self.stale = True
         elif self.is_human(game.black_to_move):
             self._command()
         else:
@@ -254,6 +260,7 @@ class Session:
         try:
             choice = self.ask(self.thinker, game.remaining[side])
             assert choice.move is not None
+            self._remove_draft()
             if game.is_over:
                 return
             game.play(choice.move, MoveNote(choice.score, choice.seconds or None))
@@ -264,7 +271,6 @@ class Session:
             self.say(f"{self.thinker.spec.text} cannot go on: {error}")
             self.say("The game is kept. Go on with: go (try again), level, swap, undo, save or quit; or move for it.")
             return
-        self._remove_draft()
         self.failed, self.stale = False, True
         self.paused = self.thinker.hurried and not self.human_sides
         self.say(f"{COLOURS[side]} plays {move_name(choice.move)}{explain(choice, side) if self.show else ''}")
@@ -273,14 +279,10 @@ class Session:
 
     def ask(self, thinker: Thinker, remaining: float | None = None) -> Choice:
         """A player's choice in the position on the board; with a clock, its time is taken."""
-        said = [""]
         live = self.interactive and moves_cursor()
 
         def waiting() -> None:
-            if (notes := thinker.notes) != said[0]:
-                sys.stderr.write(notes[len(said[0]) :])
-                sys.stderr.flush()
-                said[0] = notes
+            if self.notes.tell():
                 self._draft_lines = 0  # the board has moved up by a line
 
         def thinking() -> None:

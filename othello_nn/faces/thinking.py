@@ -6,9 +6,7 @@ may keep a board from being shown, and Ctrl-C must work meanwhile.
 
 from __future__ import annotations
 
-import contextlib
 import random
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -80,7 +78,7 @@ def score_text(choice: Choice) -> str:
     """A score in discs for the side to move; whole if it is the exact result."""
     if choice.score is None:
         return ""
-    return f"{choice.score:+.0f} (exact)" if choice.exact else f"{choice.score:+.1f}"
+    return f"{choice.score:+.0f} (exact)" if choice.exact else f"{round(choice.score, 1) + 0.0:+.1f}"  # no -0.0
 
 
 def explain(choice: Choice, black: bool) -> str:
@@ -92,7 +90,7 @@ def explain(choice: Choice, black: bool) -> str:
         parts.append(f"depth {choice.depth}")
     if choice.nodes:
         parts.append(f"{choice.nodes:,} positions")
-    if choice.seconds:
+    if choice.seconds >= 0.1:
         parts.append(f"{choice.seconds:.1f} s")
     line = [move_name(move) for move in choice.pv]
     if len(line) > 1:
@@ -117,17 +115,13 @@ class Thinker:
     @property
     def busy(self) -> bool:
         """Something is still under way that Python would wait for at its end."""
-        return any(task is not None and task.is_alive() for task in (self._making, self._choosing))
-
-    @property
-    def notes(self) -> str:
-        """What was said on stderr while the player was made: that it is being compiled."""
-        return "" if self._making is None else "".join(self._making.said)
+        return any(task is not None and task.is_running for task in (self._making, self._choosing))
 
     def prepare(self) -> None:
         """Make the player and warm it up in the background."""
         if self._making is None:
             self._making = _Task(self._make)
+            self._making.start()
 
     def wait_until_ready(self, tick: Callable[[], object] = lambda: None) -> None:
         """Wait for ``prepare``. ``tick`` is called now and then meanwhile; what went wrong is raised here."""
@@ -151,6 +145,7 @@ class Thinker:
             self._begun = True
         self._choosing = task = _Task(lambda: player.choose(position, remaining, line))
         try:
+            task.start()
             return task.wait(tick)
         except KeyboardInterrupt:
             self.hurried = True
@@ -177,25 +172,26 @@ class Thinker:
 
 
 class _Task(threading.Thread):
-    """A call in the background. What it says on stderr is kept, since it would end up in the line being typed."""
+    """A call in the background."""
 
     def __init__(self, call: Callable[[], Any]):
         super().__init__(name="player", daemon=True)
         self.result: Any = None
         self.error: BaseException | None = None
-        self.said: list[str] = []
         self._call = call
         self._done = threading.Event()
-        self.start()
 
     def run(self) -> None:
         try:
-            with contextlib.redirect_stderr(_NotFromMainThread(sys.stderr, self.said)):
-                self.result = self._call()
+            self.result = self._call()
         except BaseException as error:
             self.error = error
         finally:
             self._done.set()
+
+    @property
+    def is_running(self) -> bool:
+        return self.ident is not None and not self._done.is_set()
 
     def wait(self, tick: Callable[[], object] = lambda: None, seconds: float = TICK_SECONDS) -> Any:
         while not self._done.wait(seconds):
@@ -205,11 +201,12 @@ class _Task(threading.Thread):
         return self.result
 
 
-class _NotFromMainThread:
-    """A stderr that lets the main thread through and keeps what others say."""
+class BackgroundNotes:
+    """A stderr that keeps what other threads than the main one say, which would end up in the line being typed."""
 
-    def __init__(self, stream: TextIO, said: list[str]):
-        self._stream, self._said = stream, said
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+        self._said: list[str] = []
 
     def write(self, text: str) -> int:
         if threading.current_thread() is threading.main_thread():
@@ -217,5 +214,15 @@ class _NotFromMainThread:
         self._said.append(text)
         return len(text)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def tell(self) -> bool:
+        """Pass on what was kept, such as that something is being compiled; false if there was nothing."""
+        said, self._said = self._said, []
+        self._stream.write("".join(said))
+        self._stream.flush()
+        return bool(said)
