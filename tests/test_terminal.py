@@ -251,6 +251,7 @@ def test_two_people_and_none():
     text, session = play("save! out.doc", player="random", color="none")
     assert session.game.is_over
     assert re.search(r"Game over: (Black|White) wins, \d+ to \d+\.\ngame: ([a-h][1-8])+\ngame over> ", text)
+    assert text.count("│ 1    game over") == 1
     assert play(player="random", color="none")[1].game.moves == session.game.moves
     assert play(player="random", color="none", seed=2)[1].game.moves != session.game.moves
 

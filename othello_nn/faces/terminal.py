@@ -202,7 +202,8 @@ class Session:
             self._engine_turn()
 
     def _tell_end(self) -> None:
-        self.draw_board()
+        if self.stale or self.game.late is not None:
+            self.draw_board()
         self.told_end = True
         result = f"Game over: {self.game.result()}."
         if len(self.human_sides) == 1 and (margin := self.game.margin()):
