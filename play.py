@@ -1,5 +1,6 @@
-"""Othello from the command line: solve, find moves, count, and let players meet.
+"""Othello from the command line: play, solve, find moves, count, and let players meet.
 
+    python play.py                             a game against the champion
     python play.py solve POSITION              the exact result of a position, and the moves that lead to it
     python play.py bestmove f5d6c3             the best move after some moves
     python play.py match champion swh          two players, many games

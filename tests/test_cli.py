@@ -118,10 +118,11 @@ def test_the_examples_in_the_help_can_be_typed():
             solving.read_position(arguments.position)
 
 
-def test_without_a_command_the_help_is_shown():
+def test_without_a_command_a_game_begins():
     done = run()
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("usage: play.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("You play black against ")
+    assert done.stdout.endswith("end of input\ngame: no moves yet\n")
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------------
@@ -131,6 +132,16 @@ def test_without_a_command_the_help_is_shown():
     ("words", "message"),
     [
         (["sovle", "start"], "unknown command 'sovle'; did you mean 'solve'?"),
+        (["--player", "rndom"], "unknown player 'rndom'; did you mean 'random'?"),
+        (["--player", "swh:dept=1"], "did you mean 'depth'?"),
+        (["--player", "random", "--level", "3"], "random has no key 'depth'"),
+        (["--level", "99", "--player", "swh"], "there is no level 99; levels go from 1 (easy) to 9 (hard)"),
+        (["--colour", "white"], "play.py cannot use '--colour'; did you mean '--color'?"),
+        (["--color", "blue"], "invalid choice: 'blue'"),
+        (["--clock", "0"], "'0' is not a number of seconds"),
+        (["--position", "f5a1"], "move 2 (a1): a1 flips nothing"),
+        (["--player", "swh", "slove"], "play.py cannot use 'slove'; see play.py --help"),
+        (["--player", "swh", "perft", "3"], "a command comes first, as in play.py perft --help"),
         (["solve", "--jsno", "start"], "solve cannot use '--jsno'; did you mean '--json'?"),
         (["solve"], "no position is given"),
         (["solve", "z9"], "does not start with a square"),

@@ -23,10 +23,14 @@ from othello_nn.players.spec import did_you_mean
 INTERRUPTED = 130
 _OPTION = re.compile(r"--?[A-Za-z][A-Za-z-]*(=.*)?", re.DOTALL)
 LONGEST_OPTION = 20
+COLORS = ("black", "white", "random", "both", "none")
+"""What a user may want to play."""
 _BOARD = "-XOO-----XOOO---X-OXOOXXXXOOXXOXXOXXOXOXOOOOOOXX--XOOO-----O--O- X"
 
 MAIN_EXAMPLES = f"""\
 examples:
+  python play.py                                     a game against the champion
+  python play.py --player swh --color white --clock 300
   python play.py solve {_BOARD}
   python play.py solve --file endings.obf --threads 2
   python play.py bestmove f5d6c3d3c4 --player champion:seconds=2
@@ -90,6 +94,25 @@ def _add_position(parser: argparse.ArgumentParser, nothing: str = "") -> None:
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object a line and nothing else")
+
+
+def _game_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("a game in the terminal, without a command")
+    group.add_argument("--player", metavar="A", help="your opponent (the best at hand, with a second for a move)")
+    group.add_argument(
+        "--color",
+        choices=COLORS,
+        default="black",
+        help="what you play (black); both: two people; none: the player against itself",
+    )
+    group.add_argument("--level", metavar="N", help="1 (easy) to 9 (hard), or keys such as depth=6")
+    group.add_argument("--clock", type=_seconds, metavar="SECONDS", help="time of each side for the whole game")
+    group.add_argument("--position", dest="start", nargs="+", metavar="POSITION", help="where the game begins (start)")
+    group.add_argument("--ascii", action="store_true", help="a board of plain letters, without colours")
+    group.add_argument("--show", action="store_true", help="show what the player thinks of its moves")
+    group.add_argument(
+        "--seed", type=int, metavar="S", help="of the player's chance and --color random (another each time)"
+    )
 
 
 def _solve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -282,15 +305,19 @@ with 130.
 }
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def build_parser(*, commands: bool = True) -> argparse.ArgumentParser:
+    """The whole command line, or that of a game alone."""
     parser = CommandParser(
-        prog="play.py", description="Othello: solve, find moves, let players meet.", epilog=MAIN_EXAMPLES
+        prog="play.py", description="Othello: play, solve, find moves, let players meet.", epilog=MAIN_EXAMPLES
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _game_arguments(parser)
+    parser.set_defaults(command=None)
+    if not commands:
+        return parser
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, (summary, add_arguments, _, examples) in _COMMANDS.items():
         description = f"{summary[0].upper()}{summary[1:]}."
-        command = commands.add_parser(name, help=summary, description=description, epilog=f"examples:\n{examples}")
+        command = subparsers.add_parser(name, help=summary, description=description, epilog=f"examples:\n{examples}")
         add_arguments(command)
     return parser
 
@@ -299,15 +326,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Read the command line; what is wrong with it is a UsageError."""
     # A board often begins with an empty square, `-`, which argparse would take for an option; a space hides that.
     words = [f" {word}" if _may_be_board(word) else word for word in argv]
-    first = next((word for word in words if not word.startswith("-")), None)
-    if first is not None and first not in _COMMANDS:
-        raise UsageError(f"unknown command {first.strip()!r}; {did_you_mean(first.strip(), _COMMANDS)}")
-    parser = build_parser()
+    is_game = not words or words[0].startswith("-")
+    if not is_game and words[0] not in _COMMANDS:
+        raise UsageError(f"unknown command {words[0].strip()!r}; {did_you_mean(words[0].strip(), _COMMANDS)}")
+    parser = build_parser(commands=not is_game or bool({"-h", "--help"} & set(words)))
     arguments, extra = parser.parse_known_args(words)
     options = [word for word in extra if word.startswith("-")]
     if options or (extra and "position" not in arguments):
+        where = f"play.py {arguments.command or ''}".rstrip()
+        if is_game and not options and extra[0] in _COMMANDS:
+            raise UsageError(f"a command comes first, as in {where} {extra[0]} --help")
         known = _option_names(parser, arguments.command)
-        near = did_you_mean(options[0].split("=")[0], known) if options else f"see play.py {arguments.command} --help"
+        near = did_you_mean(options[0].split("=")[0], known) if options else f"see {where} --help"
         raise UsageError(f"{arguments.command or 'play.py'} cannot use {(options or extra)[0].strip()!r}; {near}")
     if extra:
         arguments.position += extra  # the words of a position may stand on both sides of an option
@@ -333,10 +363,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
-        if arguments.command is None:
-            build_parser().print_help(sys.stderr)
-            return 2
-        module, function = _COMMANDS[arguments.command][2].split(":")
+        module, function = (_COMMANDS[arguments.command][2] if arguments.command else "terminal:play").split(":")
         return getattr(importlib.import_module(f"othello_nn.faces.{module}"), function)(arguments)
     except (UsageError, OthelloError) as error:
         return _complain(error, 2)
