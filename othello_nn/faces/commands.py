@@ -209,7 +209,7 @@ def _quit(session: Session, words: str) -> None:
 
 COMMANDS = {
     "undo": Command("[N]", "back to your last turn, or N turns", _undo),
-    "hint": Command("[PLAYER]", "what the player, or another, would do here and what that is worth in discs", _hint),
+    "hint": Command("[PLAYER]", "what the player, or another, would do here", _hint),
     "level": Command(
         "[N|KEYS|PLAYER]", f"1 to {len(LEVELS)}; keys such as depth=6 or seconds=2; or another player", _level
     ),
@@ -219,7 +219,7 @@ COMMANDS = {
     "show": Command("on|off", "what the player thinks of its moves", _show),
     "save": Command("FILE", "write the game: .ggf, .sgf or .txt", _save),
     "save!": Command("FILE", "the same, over a file that is there", _overwrite),
-    "load": Command("FILE [N]", "go on with the last or Nth game of a file, or a transcript such as f5d6c3", _load),
+    "load": Command("FILE [N]", "go on with a game of a file, or from moves: f5d6c3", _load),
     "new": Command("[COLOR]", f"another game, with {', '.join(COLORS[:-1])} or {COLORS[-1]} for you", _new),
     "go": Command("", "let the player go on after an interruption", _go),
     "help": Command("", "this list", _help),
