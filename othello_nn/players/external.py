@@ -198,8 +198,10 @@ class ExternalPlayer(BasePlayer, ABC):
                 return Line(start, moves[: behind.index(position)])
             if (further := _moves_between(behind[-1], position, NEXT_PLIES)) is not None:
                 return Line(start, moves + further)
-        opening = _moves_between(Position.start(), position, OPENING_PLIES)
-        return Line(position, ()) if opening is None else Line(Position.start(), opening)
+        start = Position.start()
+        near = start.empties - position.empties <= OPENING_PLIES
+        opening = _moves_between(start, position, OPENING_PLIES) if near else None
+        return Line(position, ()) if opening is None else Line(start, opening)
 
     def _checked(self, text: str, position: Position) -> int:
         try:
@@ -213,18 +215,17 @@ class ExternalPlayer(BasePlayer, ABC):
 
 
 def _moves_between(start: Position, end: Position, plies: int) -> tuple[int, ...] | None:
-    """The moves from one position to another at most so many discs later, or None."""
+    """The moves from one position to another at most so many plies later, or None. A pass and its reply are no plies:
+    a side that passes several times is not asked in between."""
     if start == end:
         return ()
     if start.must_pass:
-        further = _moves_between(start.play(PASS), end, plies)
+        further = _moves_between(start.play(PASS), end, plies + 1)
         return None if further is None else (PASS, *further)
-    if plies == 0 or not 0 < start.empties - end.empties <= plies:
+    if plies == 0 or start.empties <= end.empties or end.empty_mask & ~start.empty_mask:
         return None
     for move in start.legal_moves:
-        if end.empty_mask >> move & 1:
-            continue
-        further = _moves_between(start.play(move), end, plies - 1)
+        further = None if end.empty_mask >> move & 1 else _moves_between(start.play(move), end, plies - 1)
         if further is not None:
             return (move, *further)
     return None

@@ -126,7 +126,7 @@ KEYS: dict[str, Key] = {
     "timeout": Key(
         _number(1e-3, 1e6),
         "a number from 0.001",
-        "seconds after which another program without an answer hangs",
+        "seconds after which a silent program counts as hung",
     ),
 }
 assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}
