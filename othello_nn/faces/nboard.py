@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TextIO
 
 from othello_nn.faces.engine import Task, Thinker, choose, with_move
@@ -148,17 +150,16 @@ class Thoughts:
         if best.move is not None:
             self.say(search_line(best, self._wld))
         scores = [] if best.score is None else [best.score]
-        for move in game.final.legal_moves if count > 1 else ():
-            if move == best.move:
-                continue
-            reply = self._choose(with_move(game, move))
-            if reply.score is None:
-                continue
-            score = 0.0 - reply.score
-            scores = sorted([*scores, score], reverse=True)[:count]
-            if score >= scores[-1]:
-                found = Choice(move, score, reply.exact, reply.depth + 1, (move, *reply.pv))
-                self.say(search_line(found, self._wld))
+        with one_ply_less(self.player):
+            for move in game.final.legal_moves if count > 1 else ():
+                reply = Choice(None) if move == best.move else self._choose(with_move(game, move))
+                if reply.score is None:
+                    continue
+                score = 0.0 - reply.score
+                scores = sorted([*scores, score], reverse=True)[:count]
+                if score >= scores[-1]:
+                    found = Choice(move, score, reply.exact, reply.depth + 1, (move, *reply.pv))
+                    self.say(search_line(found, self._wld))
 
     def analyze(self, game: Game) -> None:
         """Every position of the game from the last to the first, so that the search meets what it knows already."""
@@ -167,6 +168,19 @@ class Thoughts:
             choice = self._choose(Game(game.start, game.moves[:made]))
             if choice.score is not None:
                 self.say(f"analysis {made} {choice.score:.2f}")
+
+
+@contextmanager
+def one_ply_less(player: Any) -> Iterator[None]:
+    """Let a player that searches to a depth look one ply less far: to as far from the position one move before."""
+    limit = getattr(player, "limit", None)
+    if limit is not None and limit.depth is not None and limit.depth > 1:
+        player.limit = replace(limit, depth=limit.depth - 1)
+    try:
+        yield
+    finally:
+        if limit is not None:
+            player.limit = limit
 
 
 def nboard_move(move: int) -> str:
