@@ -134,7 +134,7 @@ class ExternalPlayer(BasePlayer, ABC):
         self._process, self._told = EngineProcess(self.name, self.words), None
         # However this player comes to its end, forgotten or at the end of Python, its program must not outlive it.
         self._finalizer = weakref.finalize(self, self._process.kill)
-        self._deadline = time.monotonic() + min(self.spec.timeout or GREETING_SECONDS, GREETING_SECONDS)
+        self._deadline = time.monotonic() + max(self.spec.timeout or 0.0, GREETING_SECONDS)
         self.greet()
 
     @contextmanager

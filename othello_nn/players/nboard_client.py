@@ -51,10 +51,12 @@ class NBoardPlayer(ExternalPlayer):
         said = Choice(None)
         while not (line := self.read("go")).startswith("==="):
             said = _add(said, line)
-        # Programs write `=== F5/1.50/0.3`, and some put spaces where the slashes should be.
-        move, *numbers = [part.strip() for part in line[3:].replace("/", " ").split()] or [""]
+        # `=== F5/1.50/0.3`, where a number may be left out; some programs put spaces where the slashes should be.
+        move, *numbers = line[3:].strip().split("/") if "/" in line else line[3:].split() or [""]
         score = parse_number(numbers[0]) if numbers else None
-        return move, Choice(None, said.score if score is None else score, said.exact, said.depth, said.pv, said.nodes)
+        return move.strip(), Choice(
+            None, said.score if score is None else score, said.exact, said.depth, said.pv, said.nodes
+        )
 
     def _synchronise(self) -> None:
         number = next(self._pings)
