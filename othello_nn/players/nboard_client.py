@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 from othello_nn.game.game_record import Game, parse_number
 from othello_nn.game.ggf import format_ggf
@@ -54,9 +55,7 @@ class NBoardPlayer(ExternalPlayer):
         # `=== F5/1.50/0.3`, where a number may be left out; some programs put spaces where the slashes should be.
         move, *numbers = line[3:].strip().split("/") if "/" in line else line[3:].split() or [""]
         score = parse_number(numbers[0]) if numbers else None
-        return move.strip(), Choice(
-            None, said.score if score is None else score, said.exact, said.depth, said.pv, said.nodes
-        )
+        return move.strip(), said if score is None else replace(said, score=score)
 
     def _synchronise(self) -> None:
         number = next(self._pings)
@@ -70,15 +69,12 @@ def _add(said: Choice, line: str) -> Choice:
     """What is known with one more line of ``nodestats`` or ``search``; other lines say nothing that is needed."""
     match line.split():
         case ["nodestats", count, *_] if (nodes := parse_number(count)) is not None:
-            return Choice(None, said.score, said.exact, said.depth, said.pv, int(nodes))
+            return replace(said, nodes=int(nodes))
         case ["search" | "book", moves, value, _, reached, *_]:
             try:
                 pv = tuple(scan_moves(moves.replace("-", " ")))
             except OthelloError:
                 pv = ()
-            depth = reached.rstrip("%") if reached.endswith("%") else reached
-            exact = reached == "100%"
-            return Choice(
-                None, parse_number(value), exact, int(depth) if depth.isdecimal() and not exact else 0, pv, said.nodes
-            )
+            depth = int(reached) if reached.isdecimal() else 0  # or a percentage
+            return replace(said, score=parse_number(value), exact=reached == "100%", depth=depth, pv=pv)
     return said
