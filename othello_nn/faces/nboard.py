@@ -72,7 +72,7 @@ class NBoardEngine:
     def _set(self, text: str) -> None:
         name, _, value = text.partition(" ")
         if name == "depth":
-            self.thinker.depth = _whole(value, 1, MAX_DEPTH)
+            self.thinker.depth = min(_whole(value, 1, 10**6), MAX_DEPTH)
         elif name == "game":
             games = parse_ggf(value)
             if len(games) != 1:

@@ -7,6 +7,7 @@ told, commands that it does not have. Read ``external.py`` first.
 
 from __future__ import annotations
 
+import random
 import re
 import tempfile
 from pathlib import Path
@@ -18,6 +19,7 @@ from othello_nn.game.sgf import format_sgf
 from othello_nn.game.syntax import move_name, shorten
 from othello_nn.players.base import Choice
 from othello_nn.players.external import ExternalPlayer
+from othello_nn.players.spec import PlayerSpec
 
 # A row of a board as programs draw it: its number, eight signs with or without spaces, and perhaps more beside them.
 _ROW = re.compile(r"\s*([1-8])[\s|]+((?:[Xx*Oo._-][\s|]*){8})(?=$|\s|[1-8])")
@@ -31,6 +33,13 @@ class GtpPlayer(ExternalPlayer):
     """``gtp:COMMAND``. ``seconds`` is told as byo-yomi for one move, a game clock as main time."""
 
     plays_its_move = True
+
+    def __init__(self, spec: PlayerSpec, command: str, rng: random.Random):
+        super().__init__(spec, command, rng)
+        self._commands: set[str] = set()
+        self._passes_by_itself = False
+        self._clocked = False
+        """It knows that there is a game clock."""
 
     def greet(self) -> None:
         try:
@@ -50,8 +59,7 @@ class GtpPlayer(ExternalPlayer):
         if "boardsize" in self._commands:
             self._must("boardsize 8", "does not play on 8×8 squares")
         self._must("clear_board", "cannot begin a game")
-        self._passes_by_itself = False
-        self._clocked = False
+        self._passes_by_itself = self._clocked = False
         if self.spec.seconds is not None:
             self._must(f"time_settings 0 {_whole_seconds(self.spec.seconds)} 1", "does not take the time of a move")
         if start != Position.start():

@@ -151,8 +151,9 @@ class EngineProcess:
         if hasattr(os, "waitid"):
             # Looked at, not collected: until ``kill`` the process number must stay ours.
             flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            while (status := os.waitid(os.P_PID, self._process.pid, flags)) is None and time.monotonic() < until:
-                time.sleep(_POLL_SECONDS)
+            with contextlib.suppress(ChildProcessError):
+                while (status := os.waitid(os.P_PID, self._process.pid, flags)) is None and time.monotonic() < until:
+                    time.sleep(_POLL_SECONDS)
         self._threads[1].join(_EXIT_SECONDS)
         how = "has closed its output"
         if status is not None:
