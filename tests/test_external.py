@@ -186,7 +186,7 @@ def test_keys_are_told_from_the_command(text, name, keys):
         ("gtp:no-such-engine -x", "'no-such-engine' is not there, nor a program on the PATH"),
         (f"gtp:{ROOT / 'README.md'}", "is not a program that can be started"),
         ("gtp:'x", "cannot be read: no closing quotation"),
-        (f"gtp:{sys.executable}:depth=3", "has no key 'depth'; it takes seconds, epsilon, timeout"),
+        (f"gtp:{sys.executable}:depth=3", "has no key 'depth'; it takes seconds, epsilon, timeout; what belongs"),
         (f"nboard:{sys.executable}:seconds=3", "has no key 'seconds'; it takes depth, epsilon, timeout"),
         (f"gtp:{sys.executable}:timeout=never", "timeout is 'never'"),
         ("swh:timeout=3", "swh has no key 'timeout'"),
@@ -220,6 +220,15 @@ def test_moves_are_taken_back(engine, tmp_path):
     assert heard(tmp_path) == ["undo", "undo", "genmove white"]
     choose(player, "f5d6c4d3")
     assert heard(tmp_path) == ["undo", "play white D6", "play black C4", "play white D3", "genmove black"]
+
+
+def test_a_new_game_is_begun_and_not_come_to_by_taking_back(engine, tmp_path):
+    player = engine("gtp", "plays", "C3", "F6")
+    choose(player, "f5d6")
+    heard(tmp_path)
+    player.new_game()
+    choose(player, "f5")
+    assert heard(tmp_path) == ["clear_board", "play black F5", "genmove white"]
 
 
 def test_without_undo_the_game_is_told_again(engine, tmp_path):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from othello_nn.players.base import Player, PlayerError
 from othello_nn.players.simple import FEWEST_DISCS, MOST_DISCS, SWH, OnePlyPlayer, RandomPlayer, SquareWeights
-from othello_nn.players.spec import GTP, KEYS, NBOARD, PlayerSpec, did_you_mean, parse_spec
+from othello_nn.players.spec import GTP, KEYS, PlayerSpec, did_you_mean, parse_spec
 
 if TYPE_CHECKING:
     from othello_nn.engine import Limit
@@ -59,7 +59,8 @@ def find_player(spec: str | PlayerSpec) -> tuple[PlayerSpec, Entry]:
     entry = _find(spec)
     for key in spec.given:
         if key not in entry.keys:
-            raise PlayerError(f"{spec.name} has no key {key!r}; it takes {', '.join(entry.keys) or 'none'}")
+            quotes = "; what belongs to the command has to be in quotes" if spec.is_command else ""
+            raise PlayerError(f"{spec.name} has no key {key!r}; it takes {', '.join(entry.keys) or 'none'}{quotes}")
     return spec, entry
 
 
@@ -83,7 +84,7 @@ def _find(spec: PlayerSpec) -> Entry:
         return names[spec.name]
     if spec.name.startswith(TUPLES):
         return _tuples_entry(spec.name.removeprefix(TUPLES))
-    if spec.name.startswith((GTP, NBOARD)):
+    if spec.is_command:
         return _external_entry(spec.name)
     path = Path(spec.name)
     if spec.name.endswith(SUFFIX):

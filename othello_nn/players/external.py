@@ -95,7 +95,7 @@ class ExternalPlayer(BasePlayer, ABC):
 
     def new_game(self, rng: random.Random | None = None) -> None:
         super().new_game(rng)
-        self._failure = None
+        self._failure = self._told = None  # the next game begins with `begin`, not by taking this one back
         with suppress(PlayerFailure), self._busy():
             self._start()  # a failure is told to whoever asks for a move: that is where a game can be lost
 

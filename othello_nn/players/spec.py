@@ -1,7 +1,8 @@
 """How a player is written: ``NAME[:key=value,…]``, such as ``champion:seconds=0.5,threads=2``.
 
 The name of another program is its command, which may hold colons and equal signs itself. Its keys are only what stands
-behind the last colon, and only if every word before an equal sign there is a key and there is no space or quote.
+behind the last colon, and only if every word before an equal sign there is a key and there is no space or quote: so a
+last word that looks like keys but is part of the command is put in quotes.
 
 >>> parse_spec("swh:depth=3,epsilon=0.1")
 PlayerSpec(name='swh', text='swh:depth=3,epsilon=0.1', depth=3, epsilon=0.1)
@@ -26,7 +27,7 @@ from othello_nn.players.base import PlayerError
 
 _KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
 LIMITS = ("depth", "nodes", "seconds")
-GTP, NBOARD = "gtp:", "nboard:"
+COMMANDS = GTP, NBOARD = "gtp:", "nboard:"
 """What stands before the command of another program."""
 
 
@@ -53,6 +54,11 @@ class PlayerSpec:
     def given(self) -> dict[str, Any]:
         """The keys that were said."""
         return {key: value for key in KEYS if (value := getattr(self, key)) is not None}
+
+    @property
+    def is_command(self) -> bool:
+        """The player is another program."""
+        return self.name.startswith(COMMANDS)
 
     @property
     def is_limited(self) -> bool:
@@ -145,8 +151,7 @@ def parse_spec(text: str) -> PlayerSpec:
     """Name and keys, each value checked; whether the name is known is for ``catalog.make_player`` to say."""
     text = text.strip()
     # A path may hold colons: the keys begin at the first colon with a `word=` behind it. A command may hold that too.
-    is_command = text.startswith((GTP, NBOARD))
-    name, *rest = (_LAST_KEYS if is_command else _KEYS_FOLLOW).split(text, maxsplit=1)
+    name, *rest = (_LAST_KEYS if text.startswith(COMMANDS) else _KEYS_FOLLOW).split(text, maxsplit=1)
     if not name:
         raise PlayerError(f"no player is named in {text!r}; write NAME or NAME:key=value,…")
     values: dict[str, Any] = {}
