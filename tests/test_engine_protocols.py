@@ -49,6 +49,7 @@ COMMANDS = [
     "list_games",
     "loadsgf",
     *(f"gogui-rules_{name}" for name in GOGUI_RULES),
+    "othello_nn-warm_up",
 ]
 
 
@@ -273,7 +274,13 @@ def test_handshakes_are_answered_before_the_player_is_ready(monkeypatch):
     def lines():
         yield from ("nboard 2", "set depth 8", "ping 1", "go", "ping 2")
         assert out.getvalue().split("\n") == ["set myname othello_nn mobility", "pong 1", "pong 2", ""]
+        thread = threading.Thread(target=gtp.answer, args=["othello_nn-warm_up"])
+        thread.start()
+        thread.join(0.1)
+        assert thread.is_alive()
         waiting.set()
+        thread.join(30)
+        assert not thread.is_alive()
         yield "go"
 
     nboard.run(lines(), out)

@@ -286,6 +286,13 @@ def test_drawn_boards_are_read_in_several_styles():
     assert drawn_board("no board") is None
 
 
+def test_our_own_command_is_only_for_us(engine, tmp_path):
+    engine("gtp", commands="othello_nn-warm_up").warm_up()
+    assert heard(tmp_path) == ["othello_nn-warm_up"]
+    engine("gtp").warm_up()
+    assert heard(tmp_path) == []
+
+
 def test_time_is_told(engine, tmp_path):
     clocks = "time_settings time_left"
     choose(engine("gtp", "plays", "C3", commands=clocks, keys=":seconds=2.5"), "f5d6")

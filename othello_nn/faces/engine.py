@@ -15,6 +15,7 @@ import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -92,9 +93,10 @@ class Thinker:
         self._fresh = False
         self._last: Task | None = None
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._warming = Task(_warm_up)
+        self._tasks.put(self._warming)
         self._thread = threading.Thread(target=self._work, name="thinker", daemon=True)
         self._thread.start()
-        self._tasks.put(Task(_warm_up))
 
     # --- for the protocols -------------------------------------------------------------------------------------------
 
@@ -112,12 +114,12 @@ class Thinker:
     def choose(self, game: Game, remaining: float | None) -> Choice:
         """Think about the last position of a game, and wait for the result."""
         found: list[Choice] = []
-        task = self.start(lambda player, _: found.append(choose(player, game, remaining)))
-        while not task.done.wait(WAKE_SECONDS):
-            pass
-        if task.error is not None:
-            raise task.error
+        _wait(self.start(lambda player, _: found.append(choose(player, game, remaining))))
         return found[0]
+
+    def wait_until_warm(self) -> None:
+        """Wait until the player is made and compiled."""
+        _wait(self._warming)
 
     def cancel(self) -> None:
         """End what is being thought about. It must not be heard of again; for this its work looks at ``cancelled``."""
@@ -131,9 +133,10 @@ class Thinker:
             self._last.done.wait(STOP_SECONDS)
 
     def finish(self) -> None:
-        """Wait for what is being thought about."""
-        while self._last is not None and not self._last.done.wait(WAKE_SECONDS):
-            pass
+        """Wait for what is being thought about. What goes wrong with it has been said where it was asked for."""
+        if self._last is not None:
+            with suppress(Exception):
+                _wait(self._last)
 
     def close(self) -> bool:
         """End the thread; False if it is still in the compiler."""
@@ -152,7 +155,7 @@ class Thinker:
             except Exception as error:
                 # Whoever waits for the task raises it. A player that has failed begins again.
                 task.error = error
-                if task.work is _warm_up:
+                if task is self._warming:
                     print(f"play.py: {error}", file=sys.stderr)
                 self._fresh |= isinstance(error, PlayerFailure)
             finally:
@@ -181,6 +184,14 @@ class Thinker:
 
             player.on_iteration = heard
         return player
+
+
+def _wait(task: Task) -> None:
+    """Wait for a task, and raise what went wrong in it."""
+    while not task.done.wait(WAKE_SECONDS):
+        pass
+    if task.error is not None:
+        raise task.error
 
 
 def _warm_up(player: Player, _: Task) -> None:

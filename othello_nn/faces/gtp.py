@@ -19,6 +19,7 @@ from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
 from othello_nn.game.sgf import parse_sgf
 from othello_nn.game.syntax import OthelloError, move_name, parse_move
+from othello_nn.players.gtp_client import WARM_UP
 
 _COLOURS = {"b": True, "black": True, "w": False, "white": False}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -84,6 +85,7 @@ class GtpEngine:
             "gogui-rules_legal_moves": (self._rules_moves, 0, 0),
             "gogui-rules_side_to_move": (lambda: "black" if self.game.final.black_to_move else "white", 0, 0),
             "gogui-rules_final_result": (self._rules_result, 0, 0),
+            WARM_UP: (self._warm_up, 0, 0),
         }
 
     def run(self, lines: Iterable[str], out: TextIO) -> None:
@@ -121,6 +123,10 @@ class GtpEngine:
 
     def _end(self) -> str:
         self._quit = True
+        return ""
+
+    def _warm_up(self) -> str:
+        self.thinker.wait_until_warm()
         return ""
 
     def _board_size(self, size: str) -> str:

@@ -26,6 +26,8 @@ TIMEOUT_SECONDS = 60.0
 """For an answer, beyond the time that the program was given to think."""
 GREETING_SECONDS = 30.0
 """For the first words, which many programs say only after reading large files."""
+WARM_UP_SECONDS = 180.0
+"""For a program that compiles itself."""
 GRACE_SECONDS = 2.0
 """What is waited beyond the end of a game clock, so that a late move is seen to be late and not missing."""
 NEXT_PLIES, OPENING_PLIES = 2, 6
@@ -68,6 +70,9 @@ class ExternalPlayer(BasePlayer, ABC):
     def ask(self, position: Position, remaining: float | None) -> tuple[str, Choice]:
         """The program's move as it was written, and what else it said about it (``Choice.move`` is not looked at)."""
 
+    def prepare(self) -> None:
+        """Have the program do what would slow down its first move, if there is a way to tell it so."""
+
     plays_its_move = False
     """Being asked for a move, the program also plays it on its own board."""
 
@@ -105,6 +110,8 @@ class ExternalPlayer(BasePlayer, ABC):
         try:
             with self._busy():
                 self._start()
+                self._deadline = time.monotonic() + WARM_UP_SECONDS
+                self.prepare()
         except PlayerFailure as failure:
             raise PlayerError(str(failure)) from None
 

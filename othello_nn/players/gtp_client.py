@@ -23,6 +23,8 @@ from othello_nn.players.spec import PlayerSpec
 
 # A row of a board as programs draw it: its number, eight signs with or without spaces, and perhaps more beside them.
 _ROW = re.compile(r"\s*([1-8])[\s|]+((?:[Xx*Oo._-][\s|]*){8})(?=$|\s|[1-8])")
+WARM_UP = "othello_nn-warm_up"
+"""A command of our own: answered when the player is ready to think. GTP has none for it."""
 
 
 class _Refused(Exception):
@@ -54,6 +56,10 @@ class GtpPlayer(ExternalPlayer):
             raise self.process.failure("has no command time_settings, so it cannot be given seconds=…; leave them out")
         if "set_game" in self._commands:  # programs that play several games
             self._try("set_game Othello")
+
+    def prepare(self) -> None:
+        if WARM_UP in self._commands:
+            self._try(WARM_UP)
 
     def begin(self, start: Position, remaining: float | None) -> None:
         if "boardsize" in self._commands:
