@@ -198,6 +198,13 @@ def test_mistakes_are_explained(text, message):
     assert message in str(error.value)
 
 
+def test_a_home_folder_may_be_written_short(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "x").write_text("#!/bin/sh\n")
+    (tmp_path / "x").chmod(0o755)
+    assert make_player("gtp:~/x -gtp").words == [str(tmp_path / "x"), "-gtp"]
+
+
 # --- what GTP engines are told ---------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ import subprocess
 import threading
 import time
 from collections import deque
+from pathlib import Path
 
 from othello_nn.players.base import PlayerError, PlayerFailure
 
@@ -38,11 +39,16 @@ def split_command(command: str) -> list[str]:
         raise PlayerError(f"the command {command!r} cannot be read: {str(error).lower()}") from None
     if not words:
         raise PlayerError("no command is given; write gtp:COMMAND or nboard:COMMAND")
+    if words[0].startswith("~/"):  # in quotes, where the shell leaves it alone
+        words[0] = str(Path.home() / words[0][2:])
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAME_FOLDERS])
     program = shutil.which(words[0], path=path)
     if program is None:
-        found = os.path.exists(words[0])  # noqa: PTH110 - a word of a command, of which nothing else is asked
-        what = "is not a program that can be started" if found else "is not there, nor a program on the PATH"
+        what = (
+            "is not a program that can be started"
+            if Path(words[0]).exists()
+            else "is not there, nor a program on the PATH"
+        )
         raise PlayerError(f"{words[0]!r} {what} (command {command!r})")
     return [program, *words[1:]]
 
