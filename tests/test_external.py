@@ -333,7 +333,10 @@ def test_failures_say_what_happened(engine, how, answer, message):
         choose(player, "f5d6")
     assert message in str(error.value)
     assert not error.value.timed_out
-    assert "> genmove black" in error.value.log
+    assert error.value.log.startswith("> boardsize 8\n< =\n> clear_board\n< =\n> play black F5\n")
+    last = error.value.log.split("> genmove black\n")[1].splitlines()[0]
+    others = {"crashes": "! Segmentation fault, or so", "refuses": "< ? I would rather not"}
+    assert last == others.get(how, f"< = {answer}".strip())
 
 
 @pytest.mark.parametrize("how", ["hangs", "talks without end"])

@@ -113,7 +113,7 @@ class ExternalPlayer(BasePlayer, ABC):
                 self._deadline = time.monotonic() + WARM_UP_SECONDS
                 self.prepare()
         except PlayerFailure as failure:
-            raise PlayerError(str(failure)) from None
+            raise PlayerError(f"{self.name}: {failure}") from None
 
     def stop(self) -> None:
         """No protocol asks for a move and then for none, so who does not want to wait has to end the program."""
@@ -138,11 +138,12 @@ class ExternalPlayer(BasePlayer, ABC):
     def _start(self) -> None:
         if self._process is not None:
             return
-        self._process, self._told = EngineProcess(self.name, self.words), None
+        self._process, self._told = EngineProcess(self.words), None
         # However this player comes to its end, forgotten or at the end of Python, its program must not outlive it.
         self._finalizer = weakref.finalize(self, self._process.kill)
         self._deadline = time.monotonic() + max(self.spec.timeout or 0.0, GREETING_SECONDS)
         self.greet()
+        self._process.forget()  # the greeting has gone well; what is to be found out later lies in the game
 
     @contextmanager
     def _busy(self) -> Iterator[None]:

@@ -44,11 +44,8 @@ def split_command(command: str) -> list[str]:
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAME_FOLDERS])
     program = shutil.which(words[0], path=path)
     if program is None:
-        what = (
-            "is not a program that can be started"
-            if Path(words[0]).exists()
-            else "is not there, nor a program on the PATH"
-        )
+        there = Path(words[0]).exists()
+        what = "is not a program that can be started" if there else "is not there, nor a program on the PATH"
         raise PlayerError(f"{words[0]!r} {what} (command {command!r})")
     return [program, *words[1:]]
 
@@ -63,8 +60,7 @@ class EngineProcess:
     One thread sends and reads; ``interrupt`` may be called from any.
     """
 
-    def __init__(self, name: str, words: list[str]):
-        self.name = name
+    def __init__(self, words: list[str]):
         self._log: deque[str] = deque(maxlen=LOG_LINES)
         self._errors: deque[str] = deque(maxlen=STDERR_LINES)
         self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
@@ -81,7 +77,7 @@ class EngineProcess:
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise PlayerFailure(f"{name} cannot be started: {reason}") from None
+            raise PlayerFailure(f"the program cannot be started: {reason}") from None
         self._threads = [
             threading.Thread(target=read, name=f"engine-{part}", daemon=True)
             for part, read in (("stdout", self._read_lines), ("stderr", self._read_errors))
@@ -121,19 +117,20 @@ class EngineProcess:
         while True:
             left = deadline - time.monotonic()
             if self._interrupted.is_set():
-                raise Stopped(f"{self.name} was stopped while it was to answer {waiting_for!r}", self.log)
+                raise Stopped(f"the program was stopped while it was to answer {waiting_for!r}", self.log)
             try:
                 if left <= 0:  # even if there are lines: a program that talks without end has not answered either
                     raise queue.Empty
                 line = self._lines.get(timeout=left)
             except queue.Empty:
                 raise PlayerFailure(
-                    f"{self.name} did not answer {waiting_for!r} in time", self.log, timed_out=True
+                    f"the program did not answer {waiting_for!r} in time", self.log, timed_out=True
                 ) from None
             if line is None:
                 raise self._ended()
-            if line or not self._interrupted.is_set():
+            if line:
                 self._log.append(f"< {line}")
+            if line or not self._interrupted.is_set():
                 return line
 
     def interrupt(self) -> None:
@@ -142,13 +139,17 @@ class EngineProcess:
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait("")
 
+    def forget(self) -> None:
+        """Begin a new log."""
+        self._log.clear()
+
     @property
     def log(self) -> str:
         """What was last said to (>) and by (<) the program, and its last words on stderr (!)."""
         return "\n".join([*self._log, *(f"! {line}" for line in list(self._errors))])
 
     def failure(self, message: str) -> PlayerFailure:
-        return PlayerFailure(f"{self.name} {message}", self.log)
+        return PlayerFailure(f"the program {message}", self.log)
 
     def _ended(self) -> PlayerFailure:
         """The failure of a program that has ended by itself, or closed its output, which comes to the same."""
@@ -168,7 +169,7 @@ class EngineProcess:
                 f"has ended with exit code {status.si_status}" if exited else f"was ended by signal {status.si_status}"
             )
         last = next((line.strip() for line in reversed(list(self._errors)) if line.strip()), "")
-        return PlayerFailure(f"{self.name} {how}{f': {last}' if last else ''}", self.log)
+        return self.failure(f"{how}{f': {last}' if last else ''}")
 
     # --- ending ------------------------------------------------------------------------------------------------------
 
