@@ -18,6 +18,7 @@ MODULES_WITH_EXAMPLES = [
     "othello_nn.game.rules",
     "othello_nn.game.syntax",
     "othello_nn.players",
+    "othello_nn.players.gtp_client",
     "othello_nn.players.spec",
 ]
 

@@ -212,6 +212,11 @@ def _league_arguments(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
+def _engine_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("protocol", choices=("gtp", "nboard"), help="what the other program speaks")
+    parser.add_argument("--player", metavar="A", help="who plays (the best evaluator at hand, for 1 second a move)")
+
+
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str, str]] = {
     # name: what it does, its arguments, its module and function, examples
     "solve": (
@@ -300,6 +305,17 @@ kept: the same command goes on after Ctrl-C, a crash or a power cut. What a play
 A player may also be tuples:FILE, n-tuples in the League's text format. Scores are A's: a win 1, a draw 1/2; low and
 high bound the score with 95% confidence, each double game being one sample. Ctrl-C prints the result so far and exits
 with 130.
+""",
+    ),
+    "engine": (
+        "a player for other programs: a graphical board, a tournament",
+        _engine_arguments,
+        "engine:engine",
+        """\
+  python play.py engine nboard
+  python play.py engine gtp --player champion:seconds=5,threads=2
+Commands are read from stdin, answers go to stdout. Limits in the player's specification go before those that the
+other program sets.
 """,
     ),
 }

@@ -41,6 +41,8 @@ def players(arguments: Namespace) -> int:
         print(f"{name:14s} {entry.description}{f' ({entry.default})' if entry.default else ''}")
     print(f"{'FILE':14s} search with a net of your own, a path that ends in .safetensors")
     print(f"{'tuples:FILE':14s} n-tuples in the Othello League's text format (depth=1)")
+    print(f"{'gtp:COMMAND':14s} another program that speaks GTP, such as gtp:gtp-rhino (timeout=60)")
+    print(f"{'nboard:COMMAND':14s} another program that speaks NBoard's protocol (depth=12,timeout=60)")
     if BEST not in names:
         print(f"note: checkpoints/{BEST}.safetensors is not there, so {BEST!r} cannot play", file=sys.stderr)
     print(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from othello_nn.players.base import Player, PlayerError
 from othello_nn.players.simple import FEWEST_DISCS, MOST_DISCS, SWH, OnePlyPlayer, RandomPlayer, SquareWeights
-from othello_nn.players.spec import KEYS, PlayerSpec, did_you_mean, parse_spec
+from othello_nn.players.spec import GTP, KEYS, PlayerSpec, did_you_mean, parse_spec
 
 if TYPE_CHECKING:
     from othello_nn.engine import Limit
@@ -19,6 +19,7 @@ CHECKPOINTS = Path(__file__).resolve().parent.parent.parent / "checkpoints"
 SUFFIX = ".safetensors"
 TUPLES = "tuples:"
 BEST = "champion"
+SEARCH_KEYS = tuple(key for key in KEYS if key != "timeout")
 _SHIPPED = {
     BEST: "the strongest net",
     "league": "the Othello League's specialist, which knows how to beat swh at depth=1 and little else",
@@ -48,12 +49,19 @@ def make_player(
     ``rng`` is where its chance comes from (seed 0 if left out), ``seconds`` its time for a move if the specification
     sets no limit.
     """
+    spec, entry = find_player(spec)
+    return entry.make(spec, rng or random.Random(0), seconds)
+
+
+def find_player(spec: str | PlayerSpec) -> tuple[PlayerSpec, Entry]:
+    """The specification and what it stands for, checked as far as that can be done without making the player."""
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     entry = _find(spec)
     for key in spec.given:
         if key not in entry.keys:
-            raise PlayerError(f"{spec.name} has no key {key!r}; it takes {', '.join(entry.keys) or 'none'}")
-    return entry.make(spec, rng or random.Random(0), seconds)
+            quotes = "; what belongs to the command has to be in quotes" if spec.is_command else ""
+            raise PlayerError(f"{spec.name} has no key {key!r}; it takes {', '.join(entry.keys) or 'none'}{quotes}")
+    return spec, entry
 
 
 def player_names() -> dict[str, Entry]:
@@ -76,6 +84,8 @@ def _find(spec: PlayerSpec) -> Entry:
         return names[spec.name]
     if spec.name.startswith(TUPLES):
         return _tuples_entry(spec.name.removeprefix(TUPLES))
+    if spec.is_command:
+        return _external_entry(spec.name)
     path = Path(spec.name)
     if spec.name.endswith(SUFFIX):
         return _evaluator_entry(f"search with the evaluator {path.name}", path)
@@ -127,7 +137,7 @@ def _evaluator_entry(description: str, path: Path) -> Entry:
 
         return SearchPlayer(spec, table_evaluator(path), _time_limit(seconds), rng)
 
-    return Entry(description, tuple(KEYS), f"seconds={DEFAULT_SECONDS}", make)
+    return Entry(description, SEARCH_KEYS, f"seconds={DEFAULT_SECONDS}", make)
 
 
 def _tuples_entry(file: str) -> Entry:
@@ -140,7 +150,21 @@ def _tuples_entry(file: str) -> Entry:
             raise PlayerError(f"{spec.text!r} names no file; write tuples:FILE")
         return SearchPlayer(spec, load_tuples(file), Limit(depth=1), rng)
 
-    return Entry(f"search with the n-tuples in {Path(file).name}", tuple(KEYS), "depth=1", make)
+    return Entry(f"search with the n-tuples in {Path(file).name}", SEARCH_KEYS, "depth=1", make)
+
+
+def _external_entry(name: str) -> Entry:
+    protocol, command = name.split(":", maxsplit=1)
+
+    def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+        from othello_nn.players.gtp_client import GtpPlayer
+        from othello_nn.players.nboard_client import NBoardPlayer
+
+        return (GtpPlayer if f"{protocol}:" == GTP else NBoardPlayer)(spec, command, rng)
+
+    # GTP has no command for a depth, NBoard none for the time of a move.
+    limit = "seconds" if f"{protocol}:" == GTP else "depth"
+    return Entry(f"the program {command.strip()!r}", (limit, "epsilon", "timeout"), "", make)
 
 
 def _time_limit(seconds: float) -> Limit:
@@ -150,7 +174,7 @@ def _time_limit(seconds: float) -> Limit:
 
 
 def _squares_entry(description: str, weights: SquareWeights) -> Entry:
-    return Entry(description, tuple(KEYS), "depth=1", _squares_maker(weights))
+    return Entry(description, SEARCH_KEYS, "depth=1", _squares_maker(weights))
 
 
 _BUILT_IN = {
@@ -160,13 +184,13 @@ _BUILT_IN = {
     "swh": _squares_entry("Standard WPC Heuristic: a weight for each square, the papers' usual opponent", SWH),
     "iago": Entry(
         "search with IAGO's evaluation of 1981: edges, stable discs, mobility",
-        tuple(KEYS),
+        SEARCH_KEYS,
         f"seconds={DEFAULT_SECONDS}",
         _make_iago,
     ),
     "mobility": Entry(
         "search with a hand-written evaluator: moves, corners, stable discs",
-        tuple(KEYS),
+        SEARCH_KEYS,
         f"seconds={DEFAULT_SECONDS}",
         _make_mobility,
     ),

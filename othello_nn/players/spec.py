@@ -1,7 +1,13 @@
 """How a player is written: ``NAME[:key=value,…]``, such as ``champion:seconds=0.5,threads=2``.
 
+The name of another program is its command, which may hold colons and equal signs itself. Its keys are only what stands
+behind the last colon, and only if every word before an equal sign there is a key and there is no space or quote: so a
+last word that looks like keys but is part of the command is put in quotes.
+
 >>> parse_spec("swh:depth=3,epsilon=0.1")
 PlayerSpec(name='swh', text='swh:depth=3,epsilon=0.1', depth=3, epsilon=0.1)
+>>> parse_spec("gtp:edax -gtp --log=a:b=c:seconds=2").name
+'gtp:edax -gtp --log=a:b=c'
 >>> parse_spec("swh:dept=3")
 Traceback (most recent call last):
 othello_nn.players.base.PlayerError: unknown key 'dept' in 'swh:dept=3'; did you mean 'depth'?
@@ -21,6 +27,8 @@ from othello_nn.players.base import PlayerError
 
 _KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
 LIMITS = ("depth", "nodes", "seconds")
+COMMANDS = GTP, NBOARD = "gtp:", "nboard:"
+"""What stands before the command of another program."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +48,17 @@ class PlayerSpec:
     search: str | None = None
     table: float | None = None
     clock: str | None = None
+    timeout: float | None = None
 
     @property
     def given(self) -> dict[str, Any]:
         """The keys that were said."""
         return {key: value for key in KEYS if (value := getattr(self, key)) is not None}
+
+    @property
+    def is_command(self) -> bool:
+        """The player is another program."""
+        return self.name.startswith(COMMANDS)
 
     @property
     def is_limited(self) -> bool:
@@ -115,8 +129,15 @@ KEYS: dict[str, Key] = {
     ),
     "table": Key(_number(0.01, 2**20), "megabytes from 0.01", "memory of the search"),
     "clock": Key(_one_of(_itself("iago", "predict")), "iago or predict", "how the time of a whole game is divided"),
+    "timeout": Key(
+        _number(1e-3, 1e6),
+        "a number from 0.001",
+        "seconds after which a silent program counts as hung",
+    ),
 }
 assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}
+_KEY = rf"(?:{'|'.join(KEYS)})=[^\s,:'\"]*"
+_LAST_KEYS = re.compile(rf":(?={_KEY}(?:,{_KEY})*$)")
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
@@ -129,8 +150,8 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 def parse_spec(text: str) -> PlayerSpec:
     """Name and keys, each value checked; whether the name is known is for ``catalog.make_player`` to say."""
     text = text.strip()
-    # A path may hold colons: the keys begin at the first colon with a `word=` behind it.
-    name, *rest = _KEYS_FOLLOW.split(text, maxsplit=1)
+    # A path may hold colons: the keys begin at the first colon with a `word=` behind it. A command may hold that too.
+    name, *rest = (_LAST_KEYS if text.startswith(COMMANDS) else _KEYS_FOLLOW).split(text, maxsplit=1)
     if not name:
         raise PlayerError(f"no player is named in {text!r}; write NAME or NAME:key=value,…")
     values: dict[str, Any] = {}
