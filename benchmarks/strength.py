@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
+import shlex
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import ROOT, BenchmarkError, Report, Settings, benchmark, markdown_table
+from benchmarks.harness import ROOT, Report, Settings, benchmark, markdown_table
 from othello_nn.arena.league import LeaguePlayer, LeagueResult, league, league_player
 from othello_nn.arena.match import MatchResult, play_match
 from othello_nn.arena.openings import Opening, make_openings
 from othello_nn.arena.rating import Rating, ratings
 from othello_nn.arena.tournament import Standing, play_tournament
 from othello_nn.faces.progress import progress
+from othello_nn.players import PlayerError
 
 FIGURE_7 = ROOT / "tests" / "fixtures" / "figure7.tuples"
 JOBS = os.cpu_count() or 1
@@ -231,27 +231,23 @@ def _standings_table(standings: list[Standing]) -> str:
 # --- other programs --------------------------------------------------------------------------------------------------
 
 
-@benchmark("engines", "matches through GTP: against grhino, and our own engine behind its own client")
+RHINO = "gtp:gtp-rhino --level=3"
+
+
+@benchmark("engines", "matches through GTP: against Rhino, and our own engine behind its own client")
 def engines(settings: Settings) -> Report:
     openings = make_openings("random:6", settings.size(5, 1), SEED)
-    python, play = sys.executable, ROOT / "play.py"
-    rivals = {"itself through GTP": f"gtp:'{python}' '{play}' engine gtp --player champion:depth=4"}
-    if grhino := _grhino():
-        rivals["grhino, level 3"] = grhino
+    words = [sys.executable, str(ROOT / "play.py"), "engine", "gtp", "--player", "champion:depth=4"]
+    rivals = {"itself through GTP": f"gtp:{shlex.join(words[:-1])} '{words[-1]}'", "Rhino, level 3": RHINO}
     results, started = {}, time.perf_counter()
     for name, rival in rivals.items():
-        results[name] = _match("champion:depth=4", rival, openings, jobs=1)
+        try:
+            results[name] = _match("champion:depth=4", rival, openings, jobs=1)
+        except PlayerError as error:
+            print(f"note: {name} is left out: {error}", file=sys.stderr)
     failed = [one.game.comment for result in results.values() for one in result.played if one.forfeited]
     values = {name: _figures(result) for name, result in results.items()}
     seconds = time.perf_counter() - started
     failure = f"a game was forfeited: {failed[0]}" if failed else None
     text = _match_table(results, "`champion:depth=4` against")
     return Report(seconds, "s", text, values, {"openings": "random:6"}, failure)
-
-
-def _grhino() -> str | None:
-    program = shutil.which("grhino") or next((p for p in ("/usr/games/grhino",) if Path(p).is_file()), None)
-    if program is None:
-        print("note: grhino is not installed; it is left out", file=sys.stderr)
-        return None
-    raise BenchmarkError("not yet")
