@@ -114,6 +114,13 @@ def _make_mobility(spec: PlayerSpec, rng: random.Random, seconds: float) -> Play
     return SearchPlayer(spec, Mobility(), _time_limit(seconds), rng)
 
 
+def _make_wystan(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+    from othello_nn.players.searching import SearchPlayer
+    from othello_nn.players.wystan import WYSTAN
+
+    return SearchPlayer(spec, WYSTAN, _time_limit(seconds), rng)
+
+
 def _evaluator_entry(description: str, path: Path) -> Entry:
     def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
         from othello_nn.players.searching import SearchPlayer, table_evaluator
@@ -156,5 +163,11 @@ _BUILT_IN = {
         tuple(KEYS),
         f"seconds={DEFAULT_SECONDS}",
         _make_mobility,
+    ),
+    "wystan": Entry(
+        "search with mobility and stability, weighted by hand: in the spirit of Leouski's opponent",
+        tuple(KEYS),
+        f"seconds={DEFAULT_SECONDS}",
+        _make_wystan,
     ),
 }
