@@ -121,6 +121,13 @@ def _make_wystan(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player
     return SearchPlayer(spec, WYSTAN, _time_limit(seconds), rng)
 
 
+def _make_features(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+    from othello_nn.players.features import shipped_evaluator
+    from othello_nn.players.searching import SearchPlayer
+
+    return SearchPlayer(spec, shipped_evaluator(), _time_limit(seconds), rng)
+
+
 def _evaluator_entry(description: str, path: Path) -> Entry:
     def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
         from othello_nn.players.searching import SearchPlayer, table_evaluator
@@ -169,5 +176,11 @@ _BUILT_IN = {
         tuple(KEYS),
         f"seconds={DEFAULT_SECONDS}",
         _make_wystan,
+    ),
+    "features": Entry(
+        "search with eight classical features, their weights learnt from the endgame backwards",
+        tuple(KEYS),
+        f"seconds={DEFAULT_SECONDS}",
+        _make_features,
     ),
 }
