@@ -245,6 +245,7 @@ def test_a_small_fit_from_the_command_line(tmp_path, capsys):
         (["--seed", "-1"], "seed must be 0 to"),
         (["--without", "corner"], "there is no feature 'corner'; choose from score, mobility, "),
         (["--out", "nowhere/x.safetensors"], "there is no folder 'nowhere' for the result"),
+        (["--out", "."], "'.' is a folder; name a file for the result"),
     ],
 )
 def test_mistakes_are_explained_before_the_work_begins(words, message, capsys):
@@ -253,6 +254,16 @@ def test_mistakes_are_explained_before_the_work_begins(words, message, capsys):
     assert error.startswith("error: ")
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_an_interrupted_fit_saves_nothing(monkeypatch, tmp_path, capsys):
+    def press(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit_features, "label_positions", press)
+    assert main(["--positions", "10", "--out", str(tmp_path / "x.safetensors")]) == 130
+    assert capsys.readouterr().err == "interrupted; nothing was saved\n"
+    assert not list(tmp_path.iterdir())
 
 
 # --- the file --------------------------------------------------------------------------------------------------------

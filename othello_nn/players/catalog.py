@@ -178,7 +178,7 @@ _BUILT_IN = {
         _make_wystan,
     ),
     "features": Entry(
-        "search with eight classical features, their weights learnt from the endgame backwards",
+        "search with ten classical features, their weights learnt from the endgame backwards",
         tuple(KEYS),
         f"seconds={DEFAULT_SECONDS}",
         _make_features,

@@ -46,7 +46,9 @@ POSITIONS = 4000
 # A weight is pulled towards that of the stage learnt before as strongly as by so many positions with one more of its
 # term: of no account where there are thousands.
 PULL = 20.0
+CHUNK = 100  # positions labelled in one step: between steps the program listens to Ctrl-C
 TESTED = 10  # one position in so many is kept from the fit, to tell its error
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,9 @@ def labelled(stage: int, weights: np.ndarray, recipe: Recipe) -> Labelled:
     workspace = Workspace(TranspositionTable(TABLE_MB), np.zeros(8, np.uint8))
     workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
     limits = (recipe.solve_empties, recipe.depth)
-    label_positions(evaluator.leaf, workspace.address, movers, opponents, *limits, labels)
+    for first in range(0, len(labels), CHUNK):
+        part = slice(first, first + CHUNK)
+        label_positions(evaluator.leaf, workspace.address, movers[part], opponents[part], *limits, labels[part])
     return Labelled(movers, opponents, labels)
 
 
@@ -211,10 +215,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         recipe = Recipe(args.positions, args.depth, seed=args.seed, without=tuple(args.without))
         if not args.out.parent.is_dir():
             raise ValueError(f"there is no folder {str(args.out.parent)!r} for the result")
+        if args.out.is_dir():
+            raise ValueError(f"{str(args.out)!r} is a folder; name a file for the result")
         fit(recipe, tell).save(args.out)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted; nothing was saved", file=sys.stderr)
+        return INTERRUPTED
     print(f"weights in {args.out}")
     return 0
 
