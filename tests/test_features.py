@@ -13,12 +13,24 @@ from othello_nn.arena.openings import random_openings
 from othello_nn.checkpoint import Checkpoint, CheckpointError
 from othello_nn.engine import Limit
 from othello_nn.engine.evaluate import LEAF_LIMIT, score_all
+from othello_nn.engine.oneply import new_scratch
 from othello_nn.engine.ttable import SCORE_DISC
 from othello_nn.game import Position, rules
+from othello_nn.game.kernels import random_stream
 from othello_nn.game.rules import squares_in
 from othello_nn.players import PlayerError, features, fit_features, make_player, player_names
 from othello_nn.players.features import COUNT, SHIPPED, STAGES, TERMS, FeatureEvaluator, shipped_evaluator, term_values
-from othello_nn.players.fit_features import Recipe, fit, greedy_move, labelled, least_squares, main, stage_empties
+from othello_nn.players.fit_features import (
+    Recipe,
+    fit,
+    greedy_move,
+    labelled,
+    least_squares,
+    main,
+    mixed_move,
+    stage_empties,
+)
+from othello_nn.players.wystan import WYSTAN
 
 FULL = 2**64 - 1
 TINY = Recipe(positions=60, depth=3, solve_empties=4, seed=3)
@@ -169,6 +181,21 @@ def test_the_greedy_move_turns_the_most():
         if legal:
             turned = {square: rules.flips_mask(mover, opponent, square).bit_count() for square in squares_in(legal)}
             assert turned[greedy_move(*map(np.uint64, (mover, opponent, legal)))] == max(turned.values())
+
+
+def test_moves_are_mixed_as_in_the_report():
+    position = Position.parse("f5d6c3d3c4f4c5b3")
+    board = np.uint64(position.mover), np.uint64(position.opponent), np.uint64(position.legal_mask)
+    greedy = greedy_move(*board)
+    best = make_player("wystan:depth=1").choose(position).move
+    assert greedy != best
+    states = [np.uint64(random_stream(np.uint64(7), np.uint64(i))) for i in range(4000)]
+    scratch = new_scratch()
+    chosen = [mixed_move(WYSTAN, scratch.ctypes.data, *board, position.empties, state)[0] for state in states]
+    by_chance = 0.10 / len(position.legal_moves)
+    for move in position.legal_moves:
+        expected = by_chance + 0.20 * (move == greedy) + 0.70 * (move == best)
+        assert chosen.count(move) / len(chosen) == pytest.approx(expected, abs=0.03)
 
 
 def test_positions_are_of_their_stage_and_solved_where_few_are_empty():
