@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -117,18 +118,17 @@ def _squares_maker(weights: SquareWeights) -> Maker:
     return make
 
 
-def _make_mobility(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
-    from othello_nn.engine.evaluate import Mobility
-    from othello_nn.players.searching import SearchPlayer
+def _classical_entry(description: str, source: str) -> Entry:
+    """A player whose evaluator is ``module:name`` of this project: the evaluator itself, or what makes it."""
 
-    return SearchPlayer(spec, Mobility(), _time_limit(seconds), rng)
+    def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+        from othello_nn.players.searching import SearchPlayer
 
+        module, name = source.split(":")
+        found = getattr(importlib.import_module(f"othello_nn.{module}"), name)
+        return SearchPlayer(spec, found() if callable(found) else found, _time_limit(seconds), rng)
 
-def _make_iago(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
-    from othello_nn.players.iago import iago_evaluator
-    from othello_nn.players.searching import SearchPlayer
-
-    return SearchPlayer(spec, iago_evaluator(), _time_limit(seconds), rng)
+    return Entry(f"search with {description}", SEARCH_KEYS, f"seconds={DEFAULT_SECONDS}", make)
 
 
 def _evaluator_entry(description: str, path: Path) -> Entry:
@@ -182,16 +182,15 @@ _BUILT_IN = {
     "most-discs": _squares_entry("turns as many discs as it can", MOST_DISCS),
     "fewest-discs": _squares_entry("keeps as few discs as it can", FEWEST_DISCS),
     "swh": _squares_entry("Standard WPC Heuristic: a weight for each square, the papers' usual opponent", SWH),
-    "iago": Entry(
-        "search with IAGO's evaluation of 1981: edges, stable discs, mobility",
-        SEARCH_KEYS,
-        f"seconds={DEFAULT_SECONDS}",
-        _make_iago,
+    "mobility": _classical_entry("a hand-written evaluator: moves, corners, stable discs", "engine.evaluate:Mobility"),
+    "wystan": _classical_entry(
+        "mobility and stability, weighted by hand: in the spirit of Leouski's opponent", "players.wystan:WYSTAN"
     ),
-    "mobility": Entry(
-        "search with a hand-written evaluator: moves, corners, stable discs",
-        SEARCH_KEYS,
-        f"seconds={DEFAULT_SECONDS}",
-        _make_mobility,
+    "iago": _classical_entry("IAGO's evaluation of 1981: edges, stable discs, mobility", "players.iago:iago_evaluator"),
+    "keyano": _classical_entry(
+        "KEYANO's evaluation: mobility curves, lost regions, patterns", "players.keyano:shipped_keyano"
+    ),
+    "features": _classical_entry(
+        "ten classical features, their weights learnt from the endgame backwards", "players.features:shipped_features"
     ),
 }

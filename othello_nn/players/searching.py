@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from othello_nn.checkpoint import read_meta
 from othello_nn.engine import Engine, Limit, Options, Result
 from othello_nn.engine.clock import make_clock
 from othello_nn.engine.compile import ColouredEvaluator, Evaluator, load_evaluator
@@ -122,7 +123,12 @@ def table_evaluator(path: Path) -> Evaluator:
 
 
 @lru_cache(maxsize=8)
-def _load(path: Path, mtime_ns: int) -> Evaluator:
+def _load(path: Path, mtime_ns: int) -> Any:
+    net = read_meta(path)["net"]
+    if isinstance(net, dict) and net.get("kind") == "features":
+        from othello_nn.players.features import FeatureEvaluator
+
+        return FeatureEvaluator.load(path)
     evaluator = load_evaluator(path)
     # Laid out in memory now, in one thread: players in several threads then share it.
     for part in [evaluator] if isinstance(evaluator, LeafEvaluator) else [evaluator.black, evaluator.white]:
