@@ -149,23 +149,21 @@ def iago_matches(settings: Settings) -> Report:
     return Report(least, "score", _match_table(results, "`iago` against"), values, parameters, failure)
 
 
-LEOUSKI_WINS = 54  # of 60
-
-
 @benchmark("leouski-match", "Leouski's test: the triangle net from his 60 openings against a mobility program")
 def leouski_match(settings: Settings) -> Report:
     openings = make_openings("leouski60", None)[: settings.size(60, 2)]
-    result = _match("triangle:depth=2,solve=10", "wystan:depth=2,solve=10", openings)
-    wins = {
-        colour: sum(one.margin > 0 for one in result.played if one.a_is_black == black)
-        for colour, black in (("black", True), ("white", False))
-    }
-    of_60 = 60 * result.wins / result.games
-    rows = [(f"{wins['black']} of {len(openings)}", f"{wins['white']} of {len(openings)}", f"{of_60:.1f}")]
-    rows[0] += (f"{result.score:.3f}", _interval(*result.interval))
-    text = markdown_table(("won as black", "won as white", "won of 60", "score", "95%"), rows)
-    failure = None if settings.quick or of_60 >= LEOUSKI_WINS else f"the net won {of_60:.1f} of 60"
-    return Report(of_60, "games of 60", text, _figures(result) | wins, {"depth": 2, "solve": 10}, failure)
+    net, rivals = "triangle:depth=2,solve=10", ("wystan:depth=1", "wystan:depth=2", "wystan:depth=2,solve=10")
+    results = {rival: _match(net, rival, openings) for rival in rivals}
+    rows = []
+    for rival, result in results.items():
+        black = sum(one.margin > 0 for one in result.played if one.a_is_black)
+        won = f"{60 * result.wins / result.games:.1f}"
+        cells = (black, result.wins - black, won, f"{result.score:.3f}", _interval(*result.interval))
+        rows.append((f"`{rival}`", *map(str, cells)))
+    header = (f"`{net}` against", "won as black", "as white", "won of 60", "score", "95%")
+    values = {rival: _figures(result) for rival, result in results.items()}
+    equal = results["wystan:depth=2"]
+    return Report(60 * equal.wins / equal.games, "games of 60", markdown_table(header, rows), values, {"games": 120})
 
 
 @benchmark("keyano-table2", "KEYANO's Table 2: Multi-ProbCut against a full-width search with equal nodes")
@@ -199,24 +197,35 @@ def keyano_table3(settings: Settings) -> Report:
 # --- ratings ---------------------------------------------------------------------------------------------------------
 
 
+@benchmark("opponents", "the classical players, the triangle net and the champion against each other at depth 4")
+def opponents(settings: Settings) -> Report:
+    names = [f"{name}:depth=4" for name in ("champion", "triangle", *CLASSICAL, "swh")]
+    return _round_robin(settings, names, make_openings("random:7", settings.size(50, 1), SEED))
+
+
 @benchmark("ratings", "all players in one round robin, at 1-ply and with 0.1 s a move")
 def rating_table(settings: Settings) -> Report:
-    searching = (*SHIPPED, *CLASSICAL, "swh")
     names = [f"{name}:depth=1" for name in (*SHIPPED, *CLASSICAL)] + list(SIMPLE)
-    names += [f"{name}:seconds={settings.size(100, 5) / 1000:g}" for name in searching]
+    names += [f"{name}:seconds={settings.size(100, 5) / 1000:g}" for name in (*SHIPPED, *CLASSICAL, "swh")]
     names = names if not settings.quick else names[-3:]
-    openings = make_openings("random:8", settings.size(4, 1), SEED)
-    games = len(names) * (len(names) - 1) * len(openings)
-    with progress("playing", games) as bar:
+    return _round_robin(settings, names, make_openings("random:8", settings.size(4, 1), SEED))
+
+
+def _round_robin(settings: Settings, names: Sequence[str], openings: Sequence[Opening]) -> Report:
+    with progress("playing", len(names) * (len(names) - 1) * len(openings)) as bar:
         done = itertools.count(1)
         result = play_tournament(names, openings, jobs=JOBS, seed=SEED, on_game=lambda one: bar.update(next(done)))
+    if result.interrupted:
+        raise KeyboardInterrupt
     standings = result.standings()
-    text = _standings_table(standings)
-    values = {s.player: {"elo": s.rating.elo, "low": s.rating.low, "high": s.rating.high} for s in standings}
+    values = {
+        s.player: {"elo": s.rating.elo, "low": s.rating.low, "high": s.rating.high, "against": s.against}
+        for s in standings
+    }
     forfeits = [reason for standing in standings for reason in standing.forfeits]
     failure = f"a player failed: {forfeits[0]}" if forfeits else None
-    best = standings[0].rating.elo
-    return Report(best, "Elo", text, values, {"openings": "random:8", "games": len(result.played)}, failure)
+    parameters = {"openings": len(openings), "games": len(result.played), "seconds": result.seconds}
+    return Report(standings[0].rating.elo, "Elo", _standings_table(standings), values, parameters, failure)
 
 
 def _standings_table(standings: list[Standing]) -> str:
