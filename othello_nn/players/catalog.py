@@ -114,6 +114,13 @@ def _make_mobility(spec: PlayerSpec, rng: random.Random, seconds: float) -> Play
     return SearchPlayer(spec, Mobility(), _time_limit(seconds), rng)
 
 
+def _make_keyano(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+    from othello_nn.players.keyano import shipped_keyano
+    from othello_nn.players.searching import SearchPlayer
+
+    return SearchPlayer(spec, shipped_keyano(), _time_limit(seconds), rng)
+
+
 def _evaluator_entry(description: str, path: Path) -> Entry:
     def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
         from othello_nn.players.searching import SearchPlayer, table_evaluator
@@ -156,5 +163,11 @@ _BUILT_IN = {
         tuple(KEYS),
         f"seconds={DEFAULT_SECONDS}",
         _make_mobility,
+    ),
+    "keyano": Entry(
+        "search with the evaluation of Brockington's KEYANO: mobility curves, lost regions, patterns",
+        tuple(KEYS),
+        f"seconds={DEFAULT_SECONDS}",
+        _make_keyano,
     ),
 }
