@@ -306,7 +306,7 @@ def test_games_are_labelled_with_their_results():
 
 def test_a_small_fit_from_games_to_a_player(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fit_keyano, "shipped_evaluator", random_evaluator)  # any evaluator can play the games
-    monkeypatch.setattr(fit_keyano, "EPOCHS", 2)
+    monkeypatch.setattr(fit_keyano, "STEPS", 50)
     path = tmp_path / "small.safetensors"
     assert fit_keyano.main(["--games", "60", "--depth", "1", "--probcut", "0", "--out", str(path)]) == 0
     shown = capsys.readouterr()

@@ -41,7 +41,7 @@ from othello_nn.players.keyano_statistics import (
 
 SHOWN_MOVES = (20, 30, 40, 50)  # of the paper's Table 4
 PARITY_COSTS = range(0, 129, 8)  # candidates, in mobility units; the paper's choice is 64
-HIDDEN, EPOCHS, BATCH, RATE = 48, 60, 256, 4e-3  # of the net for rare configurations
+HIDDEN, STEPS, BATCH, RATE = 64, 12_000, 128, 4e-3  # of the net for rare configurations
 NET_SCALE = 16.0  # discs that are 1 to the net
 TESTED = 10  # one well-sampled configuration in so many is kept from the net, to tell its error
 FEWEST_TAUGHT = 50  # with fewer well-sampled configurations the estimate is their mean
@@ -91,7 +91,7 @@ def net_estimates(squares: tuple[int, ...], counts: np.ndarray, means: np.ndarra
         return np.full(len(counts), means[known].mean() if len(known) else 0.0), float("nan"), float("nan")
     digits = np.stack([np.arange(len(counts)) // 3**d % 3 for d in range(len(squares))], axis=1)  # 0 opponent, 2 mover
     inputs = torch.from_numpy(np.concatenate([digits == 0, digits == 2], axis=1).astype(np.float32))
-    targets = torch.from_numpy((means / NET_SCALE).astype(np.float32))
+    images, targets = torch.from_numpy(same), torch.from_numpy((means / NET_SCALE).astype(np.float32))
     known = np.random.default_rng(seed).permutation(known)
     tested, taught = (torch.from_numpy(part) for part in np.split(known, [len(known) // TESTED]))
     with torch.random.fork_rng(devices=[]):
@@ -99,17 +99,15 @@ def net_estimates(squares: tuple[int, ...], counts: np.ndarray, means: np.ndarra
         layers = (torch.nn.Linear(inputs.shape[1], HIDDEN), torch.nn.Tanh(), torch.nn.Linear(HIDDEN, HIDDEN))
         net = torch.nn.Sequential(*layers, torch.nn.Tanh(), torch.nn.Linear(HIDDEN, 1))
         optimizer = torch.optim.Adam(net.parameters(), lr=RATE)
-        batches = (len(taught) + BATCH - 1) // BATCH
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * batches)
-        for _ in range(EPOCHS):
-            for batch in torch.chunk(taught[torch.randperm(len(taught))], batches):
-                # A random mirror image, so that images come out alike.
-                shown = torch.from_numpy(same[int(torch.randint(len(same), (1,)))])[batch]
-                loss = (net(inputs[shown]).squeeze(1) - targets[batch]).square().mean()
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                schedule.step()
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+        for _ in range(STEPS):
+            batch = taught[torch.randint(len(taught), (BATCH,))]
+            shown = images[torch.randint(len(images), (BATCH,)), batch]  # mirror images are to come out alike
+            loss = (net(inputs[shown]).squeeze(1) - targets[batch]).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
         with torch.no_grad():
             raw = NET_SCALE * net(inputs).squeeze(1).double().numpy()
     estimates = raw[same].mean(axis=0)

@@ -35,7 +35,7 @@ _ARRAYS = {
     "coefficients": (np.int32, (65, WEIGHTS)),  # by empties: a weight for each term and a constant, in 1/WEIGHT_UNIT
     "parity": (np.int32, (1,)),  # what a lost region costs, in 1/UNIT of a mobility unit
 }
-LARGEST = 1 << 20  # of any number in the file: products of two, summed, stay far inside 64 bits
+LARGEST = 1 << 24  # of any number in the file: products of two, summed, stay far inside 64 bits
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,8 +144,8 @@ def connected(squares, empty):
     """All empty squares of the regions that ``squares``, themselves empty, lie in."""
     while True:
         grown = neighbours(squares) & empty
-        if grown == squares:
-            return squares
+        if grown == squares or grown == empty:  # mostly all is one region, and need not be looked at once more
+            return grown
         squares = grown
 
 
@@ -154,7 +154,8 @@ def lost_regions(mover, opponent, moves):
     """How many regions ``mover``, whose moves are given, cannot enter, not even with the second of two moves."""
     empty = ~(mover | opponent)
     rest = empty & ~connected(moves, empty)
-    while moves != ZERO and rest != ZERO:
+    beside = neighbours(opponent)  # a square without an opposing disc beside it has none after a move either
+    while moves != ZERO and rest & beside != ZERO:
         square = lowest_square(moves)
         moves &= moves - ONE
         turned = flips_of(mover, opponent, square)
