@@ -5,6 +5,7 @@ kernels but the numbers that are looked up.
 """
 
 import doctest
+import errno
 import itertools
 import json
 from functools import cache
@@ -339,6 +340,16 @@ def test_a_small_fit_from_games_to_a_player(tmp_path, monkeypatch, capsys):
 def test_mistakes_in_the_command_are_explained(arguments, message, capsys):
     assert fit_keyano.main(arguments) == 2
     assert capsys.readouterr().err == f"error: {message}\n"
+
+
+def test_a_file_that_cannot_be_written_is_noticed_before_the_games(tmp_path, monkeypatch, capsys):
+    def refuse(**where):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(fit_keyano.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(fit_keyano, "play_games", None)
+    assert fit_keyano.main(["--out", str(tmp_path / "x")]) == 2
+    assert capsys.readouterr().err == f"error: {str(tmp_path / 'x')!r} cannot be written: Read-only file system\n"
 
 
 # --- the file that is shipped ----------------------------------------------------------------------------------------

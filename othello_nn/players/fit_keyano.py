@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -235,6 +236,10 @@ def run(args: argparse.Namespace, tell: Tell) -> None:
             raise OthelloError(f"--{name} must be at least {least}, not {getattr(args, name)}")
     if not args.out.parent.is_dir():
         raise OthelloError(f"there is no folder {str(args.out.parent)!r} for --out")
+    try:
+        tempfile.TemporaryFile(dir=args.out.parent).close()  # better now than after the games
+    except OSError as error:
+        raise OthelloError(f"{str(args.out)!r} cannot be written: {error.strerror or error}") from None
     champion = shipped_evaluator()
     if champion is None:
         raise OthelloError("the games need checkpoints/champion.safetensors, which is not there")
@@ -247,9 +252,11 @@ def run(args: argparse.Namespace, tell: Tell) -> None:
     data = play_games(champion.leaf, args.games, args.seed, args.depth, on_progress)
     found = fit(data, args.seed, tell)
     evaluator = replace(found.evaluator, info=_recipe(args, found, len(data.labels)))
-    if args.probcut:
-        evaluator = with_probcut(evaluator, args.probcut, args.seed, tell)
     evaluator.save(args.out)
+    if args.probcut:
+        tell(f"{args.out} written, as yet without ProbCut")
+        evaluator = with_probcut(evaluator, args.probcut, args.seed, tell)
+        evaluator.save(args.out)
     show(replace(found, evaluator=evaluator))
     tell(f"{args.out} written, {time.perf_counter() - started:.0f} s in all")
 
@@ -273,7 +280,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
+        print("interrupted", file=sys.stderr)
         return 130
     return 0
 

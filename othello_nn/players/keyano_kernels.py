@@ -144,7 +144,7 @@ def connected(squares, empty):
     """All empty squares of the regions that ``squares``, themselves empty, lie in."""
     while True:
         grown = neighbours(squares) & empty
-        if grown == squares or grown == empty:  # mostly all is one region, and need not be looked at once more
+        if grown == squares or empty & ~grown == ZERO:  # mostly all is one region: no need to look once more
             return grown
         squares = grown
 
