@@ -131,13 +131,6 @@ def _classical_entry(description: str, source: str) -> Entry:
     return Entry(f"search with {description}", SEARCH_KEYS, f"seconds={DEFAULT_SECONDS}", make)
 
 
-def _make_keyano(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
-    from othello_nn.players.keyano import shipped_keyano
-    from othello_nn.players.searching import SearchPlayer
-
-    return SearchPlayer(spec, shipped_keyano(), _time_limit(seconds), rng)
-
-
 def _evaluator_entry(description: str, path: Path) -> Entry:
     def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
         from othello_nn.players.searching import SearchPlayer, table_evaluator
@@ -199,11 +192,5 @@ _BUILT_IN = {
     ),
     "features": _classical_entry(
         "ten classical features, their weights learnt from the endgame backwards", "players.features:shipped_features"
-    ),
-    "keyano": Entry(
-        "search with the evaluation of Brockington's KEYANO: mobility curves, lost regions, patterns",
-        tuple(KEYS),
-        f"seconds={DEFAULT_SECONDS}",
-        _make_keyano,
     ),
 }
