@@ -7,19 +7,19 @@ kernels but the numbers that are looked up.
 import doctest
 import errno
 import itertools
-import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 from strategies import endings, scattered
 
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import make_openings
+from othello_nn.checkpoint import Checkpoint, CheckpointError
 from othello_nn.engine.evaluate import LEAF_LIMIT
 from othello_nn.engine.tables import symmetric
-from othello_nn.game import rules
+from othello_nn.game import OthelloError, Position, rules
 from othello_nn.game.syntax import parse_square
 from othello_nn.players import PlayerError, fit_keyano, keyano, keyano_statistics, make_player
 from othello_nn.players.keyano import FITTED, KeyanoEvaluator, shipped_keyano
@@ -372,36 +372,42 @@ def test_the_shipped_curves_rise_ever_more_slowly():
     ("change", "message"),
     [
         ({"curves": None}, "curves is missing"),
-        ({"curves": np.zeros((2, 7), np.int32)}, "curves must be int32 [2, 36], not int32 [2, 7]"),
+        ({"curves": np.zeros((2, 7), np.float32)}, "curves must be float32 [2, 36], not float32 [2, 7]"),
         ({"patterns": np.zeros(SHAPES.cells, np.float32)}, "patterns must be int16"),
-        (
-            {"coefficients": np.full((65, 5), 1 << 30, np.int32)},
-            "coefficients holds numbers that are not finite or too",
-        ),
-        ({"probcut": np.full(6, np.nan, np.float32)}, "probcut holds numbers that are not finite"),
-        ({"more": np.zeros(1, np.int32)}, "unknown array 'more'"),
+        ({"coefficients": np.full((65, 5), 1 << 30, np.float32)}, "coefficients holds numbers that are too large"),
+        ({"more": np.zeros(1, np.float32)}, "unknown array 'more'"),
     ],
 )
 def test_a_damaged_file_is_explained(change, message, tmp_path):
-    path = tmp_path / "keyano.safetensors"
-    arrays = {name: array for name, array in (load_file(FITTED) | change).items() if array is not None}
-    save_file(arrays, path, {"format": keyano.FORMAT, "info": json.dumps({})})
-    with pytest.raises(PlayerError) as error:
-        KeyanoEvaluator.load(path)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
+    path, whole = tmp_path / "keyano.safetensors", Checkpoint.load(FITTED)
+    arrays = {name: array for name, array in (whole.arrays | change).items() if array is not None}
+    replace(whole, arrays=arrays).save(path)
+    for load in (KeyanoEvaluator.load, lambda path: make_player(f"{path}:depth=1")):
+        with pytest.raises(OthelloError) as error:
+            load(path)
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
 
 
-def test_a_file_of_something_else_is_explained(tmp_path):
+def test_a_file_of_something_else_is_explained(tmp_path, monkeypatch):
     path = tmp_path / "keyano.safetensors"
-    with pytest.raises(PlayerError, match=r"keyano needs keyano\.safetensors, which is not at"):
-        KeyanoEvaluator.load(path)
-    save_file({"a": np.zeros(1)}, path, {"format": "other/1"})
-    with pytest.raises(PlayerError, match="its format is 'other/1'"):
-        KeyanoEvaluator.load(path)
+    with pytest.raises(CheckpointError, match="a net of kind 'features', not keyano's"):
+        KeyanoEvaluator.load(FITTED.with_name("features.safetensors"))
     path.write_bytes(FITTED.read_bytes()[:5000])
-    with pytest.raises(PlayerError, match="damaged keyano file"):
+    with pytest.raises(CheckpointError, match="not a readable safetensors file"):
         KeyanoEvaluator.load(path)
+    monkeypatch.setattr(keyano, "FITTED", tmp_path / "nowhere.safetensors")
+    shipped_keyano.cache_clear()
+    with pytest.raises(PlayerError, match="fit_keyano makes it"):
+        make_player("keyano")
+    shipped_keyano.cache_clear()
+
+
+def test_a_file_of_ones_own_plays_by_its_path():
+    position = Position.parse("f5d6c3d3c4")
+    assert (
+        make_player(f"{FITTED}:depth=3").choose(position).score == make_player("keyano:depth=3").choose(position).score
+    )
 
 
 def test_it_beats_swh_at_the_same_depth():

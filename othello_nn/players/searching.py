@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +26,8 @@ SHALLOW_DEPTH, SHALLOW_TABLE_MB, TABLE_MB = 6, 1.0, 64.0
 # Where limits meet a game clock, a move gets an equal share of it as if so many more were to come; solving gets twice
 # that, since a game that is solved once needs no more time.
 SPARE_MOVES, SOLVING_SHARES = 4, 2
+# Files that hold no net, and who reads them.
+FITTED_KINDS = {"features": "features:FeatureEvaluator", "keyano": "keyano:KeyanoEvaluator"}
 
 
 class SearchPlayer(BasePlayer):
@@ -125,10 +128,9 @@ def table_evaluator(path: Path) -> Evaluator:
 @lru_cache(maxsize=8)
 def _load(path: Path, mtime_ns: int) -> Any:
     net = read_meta(path)["net"]
-    if isinstance(net, dict) and net.get("kind") == "features":
-        from othello_nn.players.features import FeatureEvaluator
-
-        return FeatureEvaluator.load(path)
+    if isinstance(net, dict) and net.get("kind") in FITTED_KINDS:
+        module, name = FITTED_KINDS[net["kind"]].split(":")
+        return getattr(importlib.import_module(f"othello_nn.players.{module}"), name).load(path)
     evaluator = load_evaluator(path)
     # Laid out in memory now, in one thread: players in several threads then share it.
     for part in [evaluator] if isinstance(evaluator, LeafEvaluator) else [evaluator.black, evaluator.white]:
