@@ -253,11 +253,9 @@ class Engine:
             space[ws.TABLE_AGE] = self.table.age
             space[ws.NODE_LIMIT] = np.iinfo(np.int64).max
         work = _Work(position, limit, started, on_iteration, np.array(position.legal_moves, np.int64))
-        if limit.seconds is None and threading.current_thread() is not threading.main_thread():
-            # No clock to watch, and Ctrl-C only reaches the main thread: shallow searches are spared the hand-over.
-            self._iterate(work, steps)
-        else:
-            self._watch(work, steps)
+        # Without a clock to watch, and outside the main thread, which alone hears Ctrl-C, nothing needs a second thread.
+        alone = limit.seconds is None and threading.current_thread() is not threading.main_thread()
+        (self._iterate if alone else self._watch)(work, steps)
         result = self._result(work)
         if result.exact and not result.wld and not self._expired:
             result = replace(
