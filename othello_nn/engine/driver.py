@@ -253,7 +253,7 @@ class Engine:
             space[ws.TABLE_AGE] = self.table.age
             space[ws.NODE_LIMIT] = np.iinfo(np.int64).max
         work = _Work(position, limit, started, on_iteration, np.array(position.legal_moves, np.int64))
-        # Without a clock to watch, and outside the main thread, which alone hears Ctrl-C, nothing needs a second thread.
+        # Without a clock, and outside the main thread, which alone hears Ctrl-C, nothing needs a second thread.
         alone = limit.seconds is None and threading.current_thread() is not threading.main_thread()
         (self._iterate if alone else self._watch)(work, steps)
         result = self._result(work)
