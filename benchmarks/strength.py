@@ -104,7 +104,7 @@ def _cross_table(names: Sequence[str], rated: Sequence[Rating], scores: np.ndarr
     order = sorted(range(len(names)), key=lambda i: -rated[i].elo)
     rows = []
     for rank, i in enumerate(order, start=1):
-        cells = ["–" if i == j else f"{scores[i, j]:.2f}" for j in order]
+        cells = ["–" if i == j else _short(scores[i, j]) for j in order]
         elo = f"{rated[i].elo:+.0f} ± {rated[i].high - rated[i].elo:.0f}"
         rows.append((f"{rank}. {names[i] if names[i] == PAPER else f'`{names[i]}`'}", elo, *cells))
     return markdown_table(("player", "Elo", *map(str, range(1, len(names) + 1))), rows)
@@ -231,10 +231,15 @@ def _round_robin(settings: Settings, names: Sequence[str], openings: Sequence[Op
 def _standings_table(standings: list[Standing]) -> str:
     rows = []
     for standing in standings:
-        cells = ["–" if o is standing else f"{standing.against[o.player]:.2f}"[-3:] for o in standings]
+        cells = ["–" if o is standing else _short(standing.against[o.player]) for o in standings]
         elo = f"{standing.rating.elo:+.0f} ± {standing.rating.high - standing.rating.elo:.0f}"
         rows.append((f"{standing.rank}. `{standing.player}`", elo, *cells))
     return markdown_table(("player", "Elo", *(str(standing.rank) for standing in standings)), rows)
+
+
+def _short(score: float | None) -> str:
+    """Without the nought before the point: the table is wide."""
+    return "·" if score is None else f"{score:.2f}".removeprefix("0")
 
 
 # --- other programs --------------------------------------------------------------------------------------------------
