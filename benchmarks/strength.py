@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from othello_nn.arena.league import LeaguePlayer, LeagueResult, league, league_p
 from othello_nn.arena.match import MatchResult, play_match
 from othello_nn.arena.openings import Opening, make_openings
 from othello_nn.arena.rating import Rating, ratings
-from othello_nn.arena.tournament import Standing, play_tournament
+from othello_nn.arena.tournament import Standing, TournamentResult, play_tournament
 from othello_nn.faces.progress import progress
 from othello_nn.players import PlayerError
 
@@ -28,6 +28,8 @@ SHIPPED = ("champion", "triangle", "league")
 CLASSICAL = ("iago", "keyano", "features", "wystan", "mobility")
 SIMPLE = ("swh", "most-discs", "fewest-discs", "random")
 PAPER = "Figure 7's player"
+
+AnyResult = TypeVar("AnyResult", LeagueResult, MatchResult, TournamentResult)
 
 
 def _one_ply(names: Sequence[str]) -> dict[str, LeaguePlayer]:
@@ -51,7 +53,7 @@ def league_table(settings: Settings) -> Report:
     found: dict[str, LeagueResult] = {}
     with progress("playing", len(players)) as bar:
         for done, (name, player) in enumerate(players.items(), start=1):
-            found[name] = league(player, players["swh"], games, 0.1, SEED, JOBS)
+            found[name] = _whole(league(player, players["swh"], games, 0.1, SEED, JOBS))
             bar.update(done, name)
     order = sorted(found, key=lambda name: -(found[name].score or 0.0))
     rows = [
@@ -86,7 +88,7 @@ def specialist(settings: Settings) -> Report:
     pairs = list(itertools.combinations(range(len(names)), 2))
     with progress("playing", len(pairs)) as bar:
         for done, (i, j) in enumerate(pairs, start=1):
-            result = league(players[names[i]], players[names[j]], games, 0.0, SEED, JOBS, opening_plies=7)
+            result = _whole(league(players[names[i]], players[names[j]], games, 0.0, SEED, JOBS, opening_plies=7))
             counts[i, j] = counts[j, i] = 2 * games
             points[i, j] = (result.score or 0.0) * 2 * games
             points[j, i] = 2 * games - points[i, j]
@@ -116,7 +118,15 @@ def _cross_table(names: Sequence[str], rated: Sequence[Rating], scores: np.ndarr
 def _match(a: str, b: str, openings: Sequence[Opening], jobs: int = JOBS) -> MatchResult:
     with progress(f"{a} – {b}", 2 * len(openings)) as bar:
         done = itertools.count(1)
-        return play_match(a, b, openings, jobs=jobs, seed=SEED, on_game=lambda one: bar.update(next(done)))
+        result = play_match(a, b, openings, jobs=jobs, seed=SEED, on_game=lambda one: bar.update(next(done)))
+    return _whole(result)
+
+
+def _whole(result: AnyResult) -> AnyResult:
+    """A result that Ctrl-C cut short is none."""
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
 
 
 def _match_table(results: dict[str, MatchResult], what: str) -> str:
@@ -215,8 +225,7 @@ def _round_robin(settings: Settings, names: Sequence[str], openings: Sequence[Op
     with progress("playing", len(names) * (len(names) - 1) * len(openings)) as bar:
         done = itertools.count(1)
         result = play_tournament(names, openings, jobs=JOBS, seed=SEED, on_game=lambda one: bar.update(next(done)))
-    if result.interrupted:
-        raise KeyboardInterrupt
+    _whole(result)
     standings = result.standings()
     values = {
         s.player: {"elo": s.rating.elo, "low": s.rating.low, "high": s.rating.high, "against": s.against}

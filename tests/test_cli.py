@@ -398,7 +398,7 @@ def test_a_match_as_a_test(play):
     found = json.loads(play(*words, "--json")[1])
     assert (found["sprt"]["decision"], found["openings"]) == ("accept", "random:8")
     assert found["games"] < 400
-    for bad in ("10", "10,0", "a,b", "1,2,3"):
+    for bad in ("10", "10,0", "a,b", "1,2,3", "0,inf", "0,100000", "nan,0"):
         code, _, error = play("match", "swh", "random", "--sprt", bad)
         assert code == 2
         assert "write two Elo differences" in one_line(error)

@@ -12,7 +12,7 @@ from othello_nn.arena.openings import Opening, OpeningError, all_openings, leous
 from othello_nn.arena.playing import Pairing, PlayedGame, play_game
 from othello_nn.game import PASS, Position
 from othello_nn.game.records import read_games, write_games
-from othello_nn.players import Line, PlayerFailure, make_player
+from othello_nn.players import Line, PlayerError, PlayerFailure, make_player
 from othello_nn.players.base import BasePlayer, Choice
 
 START = [Opening(Position.start())]
@@ -291,6 +291,10 @@ def breaks(position):
         (lambda position: Choice(0), "a1 is not legal here; legal moves: "),
         (lambda position: Choice(PASS), "pass is not legal here"),
         (lambda position: Choice(None), "no move is not legal here"),
+        (lambda position: Choice(99), "99 is not legal here"),
+        (lambda position: Choice("f5"), "crashed: TypeError: "),
+        (lambda position: None, "crashed: AttributeError: "),
+        (lambda position: Choice(position.legal_moves[0], float("nan")), "crashed: RecordError: "),
     ],
 )
 def test_who_fails_loses_that_game_and_the_match_goes_on(happens, reason):
@@ -318,6 +322,41 @@ def test_a_player_that_cannot_begin_loses():
     one = one_game(START[0], Dawdler(), Faulty(fails, at_start=True))
     assert (one.game.result, one.game.comment, len(one.game.moves)) == (64, "the program has ended with code 3", 1)
     assert one.log == "> genmove b\n< ?"
+
+
+def test_a_bug_at_the_start_of_a_game_loses_it():
+    one = one_game(START[0], Faulty(breaks, at_start=True), Dawdler())
+    assert (one.game.result, one.game.comment) == (-64, "crashed: ZeroDivisionError: division by zero")
+
+
+def test_a_program_that_starts_in_one_thread_only_loses_in_the_other():
+    made = []
+
+    class Single(Faulty):
+        def warm_up(self):
+            if len(made) > 1:
+                raise PlayerError("the program is already running")
+
+        def new_game(self, rng=None):
+            self.asked = 99 if self is not made[0] else -99
+
+    def make():
+        made.append(Single(fails))
+        return made[-1]
+
+    result = play_match(make, lambda: Dawdler(0.001), leouski60()[:4], jobs=2)
+    assert result.games == 8
+    assert 0 < len(result.forfeits(A)) < 8
+
+
+def test_players_may_answer_with_numpy_numbers():
+    import numpy as np
+
+    class Numpy(Dawdler):
+        def pick(self, position, remaining):
+            return Choice(np.int64(position.legal_moves[0]), np.float32(1.5))
+
+    assert one_game(START[0], Numpy(), Dawdler()).game.ending == ""
 
 
 def test_players_are_told_the_line():

@@ -74,7 +74,10 @@ def test_a_clear_difference_takes_few_games():
     assert simulated(300, Sprt(0, 20), 1).decision == ACCEPT
 
 
-@pytest.mark.parametrize(("elo0", "elo1", "alpha"), [(5, 5, 0.05), (10, 0, 0.05), (0, 10, 0.5), (0, 10, 0)])
+@pytest.mark.parametrize(
+    ("elo0", "elo1", "alpha"),
+    [(5, 5, 0.05), (10, 0, 0.05), (0, math.inf, 0.05), (0, 1e5, 0.05), (math.nan, 5, 0.05), (0, 10, 0.5), (0, 10, 0)],
+)
 def test_hypotheses_must_make_sense(elo0, elo1, alpha):
     with pytest.raises(ValueError, match="must be"):
         Sprt(elo0, elo1, alpha)

@@ -120,6 +120,8 @@ def test_a_stopped_tournament_goes_on_as_if_it_had_not_been(tmp_path):
     assert len(lines) == 1 + 18
     again = play_tournament(PLAYERS, OPENINGS, 6, seed=4, journal=Journal(path, SETTINGS), on_game=pytest.fail)
     assert [one.game.result for one in again.played] == [one.game.result for one in whole.played]
+    assert [one.game for one in again.played] == [one.game for one in rest.played]
+    assert again.resumed == 18
     assert again.played[0].black_effort.moves == rest.played[0].black_effort.moves > 5
 
 
@@ -135,7 +137,7 @@ def test_a_forfeited_game_is_kept(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("hello\n", "line 1: this is not JSON"),
+        ("hello\n", "line 1: this is not a JSON object"),
         ("{}\n", "is no tournament"),
         (
             '{"format": "othello_nn tournament 1", "settings": {"players": ["swh"], "games": 6}}\n',
@@ -153,11 +155,32 @@ def test_a_file_that_does_not_fit_is_left_alone(tmp_path, content, message):
 
 def test_a_damaged_game_is_named(tmp_path):
     path = tmp_path / "t.jsonl"
-    Journal(path, SETTINGS)
-    with path.open("a") as file:
-        file.write('{"number": 0, "black": 0, "white": 1, "moves": "a1"}\n')
-    with pytest.raises(TournamentError, match="line 2: no game of this tournament"):
-        play_tournament(PLAYERS, OPENINGS, 6, journal=Journal(path, SETTINGS))
+    header = {"format": "othello_nn tournament 1", "settings": SETTINGS}
+    for line in ('{"number": 0, "black": 0, "white": 1, "moves": [0]}', '{"number": 0, "names": []}'):
+        path.write_text(f"{json.dumps(header)}\n{line}\n")
+        with pytest.raises(TournamentError, match="line 2: no game of this tournament"):
+            play_tournament(PLAYERS, OPENINGS, 6, journal=Journal(path, SETTINGS))
+
+
+def test_games_from_other_openings_are_not_mixed_in(tmp_path):
+    path = tmp_path / "t.jsonl"
+    play_tournament(PLAYERS, OPENINGS, 2, journal=Journal(path, SETTINGS))
+    before = path.read_text()
+    with pytest.raises(TournamentError, match="its players or openings are others"):
+        play_tournament(PLAYERS, leouski60()[3:6], 2, journal=Journal(path, SETTINGS))
+    assert path.read_text() == before
+
+
+def test_a_journal_begins_with_the_first_game(tmp_path, capsys):
+    path = tmp_path / "t.jsonl"
+    assert main(["tournament", "swh", "rnadom", "--journal", str(path)]) == 2
+    assert not path.exists()
+    assert main(["tournament", "swh", "random", "--games", "2", "--journal", str(path)]) == 0
+    assert len(path.read_text().splitlines()) == 3
+    assert main(["tournament", "swh", "random", "--games", "2", "--journal", str(path)]) == 0
+    assert "2 games (2 of them from the journal)" in capsys.readouterr().out
+    assert main(["tournament", "swh", "random", "--journal", "/dev/null"]) == 2
+    assert "it is not a file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("bad", [{"jobs": 0}, {"games": 0}])
@@ -166,6 +189,8 @@ def test_bad_arguments(bad):
         play_tournament(PLAYERS, OPENINGS, **bad)
     with pytest.raises(ValueError, match="two players"):
         play_tournament(["swh"], OPENINGS)
+    with pytest.raises(ValueError, match="different names"):
+        play_tournament(["swh", "swh"], OPENINGS)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -176,7 +201,8 @@ def test_the_command_prints_ratings_and_a_cross_table(tmp_path, capsys):
     words = ["tournament", *PLAYERS, "--games", "4", "--openings", "all:2", "--save", str(saved)]
     words += ["--journal", str(journal)]
     assert main(words) == 0
-    out = capsys.readouterr().out.splitlines()
+    shown = capsys.readouterr()
+    out = shown.out.splitlines()
     assert out[0].startswith("12 games, ")
     assert out[1].split()[:4] == ["#", "player", "Elo", "95%"]
     assert {line.split()[1] for line in out[2:5]} == set(PLAYERS)

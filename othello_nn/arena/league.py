@@ -130,7 +130,9 @@ def league_player(text: str) -> LeaguePlayer:
     """The League player that ``NAME[:epsilon=…]`` stands for: any player whose evaluator the engine can ask."""
     from othello_nn.players.searching import SearchPlayer, square_evaluator
 
-    spec = parse_spec(text)
+    spec, unable = parse_spec(text), "cannot play in the League: it has no evaluator that looks one ply ahead"
+    if spec.is_command:
+        raise PlayerError(f"{text!r} {unable}")
     for key, value in spec.given.items():
         if key != "epsilon" and (key, value) != ("depth", 1):
             raise PlayerError(f"{key} in {text!r}: the League is 1-ply; a player takes no keys but epsilon and depth=1")
@@ -143,7 +145,7 @@ def league_player(text: str) -> LeaguePlayer:
     if isinstance(player, SearchPlayer):
         white, black = (engine.evaluator for engine in player.engines)
         return LeaguePlayer(spec.text, black, white, spec.epsilon)
-    raise PlayerError(f"{text!r} cannot play in the League: it has no evaluator that looks one ply ahead")
+    raise PlayerError(f"{text!r} {unable}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,8 @@ def make_openings(text: str, count: int | None, seed: int = 0, balance: float | 
             found = read_openings(text)
         found = [opening for opening in found if keep(opening)]
     if not found:
-        raise OpeningError(f"{text!r} has no opening within {balance:g} discs of a draw; allow more")
+        within = "" if balance is None else f" within {balance:g} discs of a draw; allow more"
+        raise OpeningError(f"{text!r} has no opening{within}")
     return found
 
 
@@ -144,7 +145,7 @@ def _random_opening(plies: int, rng: random.Random) -> Opening | None:
 
 
 def read_openings(path: str | Path) -> list[Opening]:
-    """Transcripts or boards with the side to move, one a line, without repetitions; ``#`` and ``%`` start comments."""
+    """Transcripts or boards with the side to move, one a line, without repetitions; comments start with #, % or ;."""
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()

@@ -7,11 +7,13 @@ players, since the compiled search works without the GIL.
 
 from __future__ import annotations
 
+import operator
 import queue
 import random
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from othello_nn.arena.openings import Opening
@@ -19,7 +21,7 @@ from othello_nn.game.game_record import Game, MoveNote, single_line
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import move_name
-from othello_nn.players import Choice, Line, Player, PlayerFailure, make_player
+from othello_nn.players import Choice, Line, Player, PlayerError, PlayerFailure, make_player
 
 # A game that was not lost on the board counts as lost by every disc.
 LOST_DISCS = 64
@@ -118,39 +120,46 @@ class _Side:
             self.player.new_game(rng)
         except PlayerFailure as failure:
             self.failure = failure
+        except Exception as error:
+            self.failure = _crash(error)
 
     def move(self, position: Position, line: Line) -> tuple[int, MoveNote]:
         """Ask for a move and keep the clock. What is no move is a ``PlayerFailure``."""
-        started = time.perf_counter()
-        try:
-            choice = self._ask(position, line)
-        finally:
-            seconds = time.perf_counter() - started
-            if self.remaining is not None:
-                self.remaining -= seconds
-        self.effort += Effort(1, choice.nodes, seconds)
-        if choice.move is None or not 0 <= choice.move < 64 or not position.legal_mask >> choice.move & 1:
-            shown = "no move" if choice.move is None else move_name(choice.move)
-            raise PlayerFailure(f"{shown} is not legal here; legal moves: {_names(position)}")
-        return choice.move, MoveNote(choice.score, seconds)
-
-    def _ask(self, position: Position, line: Line) -> Choice:
         if self.failure is not None:
             raise self.failure
+        started = time.perf_counter()
         try:
-            return self.player.choose(position, self.remaining, line)
+            choice = self.player.choose(position, self.remaining, line)
+            seconds = time.perf_counter() - started
+            self.effort += Effort(1, choice.nodes, seconds)
+            # A player may be anybody's: what it answers is looked at as carefully as what a program writes.
+            move = _checked_move(choice, position)
+            return move, MoveNote(choice.score, seconds)
         except PlayerFailure:
             raise
         except Exception as error:
-            raise PlayerFailure(f"crashed: {type(error).__name__}: {error}") from error
+            raise _crash(error) from error
+        finally:
+            if self.remaining is not None:
+                self.remaining -= time.perf_counter() - started
 
     @property
     def is_out_of_time(self) -> bool:
         return self.remaining is not None and self.remaining < 0
 
 
-def _names(position: Position) -> str:
-    return ", ".join(move_name(move) for move in position.legal_moves)
+def _crash(error: Exception) -> PlayerFailure:
+    return PlayerFailure(f"crashed: {type(error).__name__}: {error}")
+
+
+def _checked_move(choice: Choice, position: Position) -> int:
+    move = None if choice.move is None else operator.index(choice.move)
+    if move not in position.legal_moves:
+        shown = "no move" if move is None else move_name(move) if -1 <= move < 64 else str(move)
+        legal = ", ".join(map(move_name, position.legal_moves))
+        raise PlayerFailure(f"{shown} is not legal here; legal moves: {legal}")
+    assert move is not None
+    return move
 
 
 def play_game(
@@ -210,7 +219,10 @@ def play_game(
 
 def _clock_text(seconds: float | None) -> str:
     """Minutes and seconds, as GGF writes a time control."""
-    return "" if seconds is None else f"{int(seconds // 60):02d}:{seconds % 60:05.2f}".removesuffix(".00")
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds, 2), 60)
+    return f"{int(minutes):02d}:{rest:05.2f}".removesuffix(".00")
 
 
 class Workers:
@@ -237,10 +249,10 @@ class Workers:
 
     def games(self) -> Generator[PlayedGame]:
         """The games as they end. Whoever stops listening, or presses Ctrl-C, ends those that run."""
-        for thread in self._threads:
-            thread.start()
         working = len(self._threads)
         try:
+            for thread in self._threads:
+                thread.start()
             while working:
                 try:
                     item = self._done.get(timeout=WAKE_SECONDS)
@@ -263,8 +275,6 @@ class Workers:
                 for player in list(players.values()):
                     player.stop()
                 thread.join(STOP_SECONDS)
-            for player in players.values():
-                player.close()
 
     def _work(self, players: dict[int, Player]) -> None:
         """What each thread does: one game after the other with players of its own."""
@@ -279,13 +289,18 @@ class Workers:
         except BaseException as error:
             self._done.put(error)
         finally:
+            for player in players.values():
+                player.close()
             self._done.put(None)
 
     def _play(self, pairing: Pairing, players: dict[int, Player]) -> PlayedGame | None:
         for number in (pairing.black, pairing.white):
             if number not in players:
                 players[number] = self._makers[number]()
-                players[number].warm_up()
+                with suppress(
+                    PlayerError
+                ):  # the first of its kind could be started; this one fails when it has to move
+                    players[number].warm_up()
         black, white = players[pairing.black], players[pairing.white]
         return play_game(pairing, black, white, self._clock_seconds, self._stopping.is_set, self._seed)
 

@@ -21,6 +21,7 @@ from othello_nn.arena.statistics import expected_score
 SCORES = (0.0, 0.25, 0.5, 0.75, 1.0)
 # An outcome that was not seen yet is not impossible.
 UNSEEN = 1e-3
+LARGEST_ELO = 2000
 ACCEPT, REJECT = "accept", "reject"
 
 
@@ -38,8 +39,11 @@ class Sprt:
     """Openings of which one game is known, with its result for A: 0, 1 (a draw) or 2."""
 
     def __post_init__(self):
-        if not self.elo0 < self.elo1:
-            raise ValueError(f"the second hypothesis must be the larger one, not {self.elo0:g} and {self.elo1:g}")
+        if not -LARGEST_ELO <= self.elo0 < self.elo1 <= LARGEST_ELO:
+            raise ValueError(
+                f"hypotheses must be two differences within ±{LARGEST_ELO}, the smaller first, not {self.elo0:g} and "
+                f"{self.elo1:g}"
+            )
         if not 0 < self.alpha < 0.5:
             raise ValueError(f"the probability of an error must be above 0 and below 0.5, not {self.alpha}")
 

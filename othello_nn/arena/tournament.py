@@ -22,10 +22,9 @@ from othello_nn.arena.match import pair_up
 from othello_nn.arena.openings import Opening
 from othello_nn.arena.playing import Effort, Entrant, Pairing, PlayedGame, PlayerMaker, Workers
 from othello_nn.arena.rating import Rating, ratings
-from othello_nn.game.game_record import Game
-from othello_nn.game.notation import format_transcript
+from othello_nn.game.game_record import Game, MoveNote
 from othello_nn.game.position import Position
-from othello_nn.game.syntax import OthelloError, scan_moves
+from othello_nn.game.syntax import OthelloError
 
 FORMAT = "othello_nn tournament 1"
 
@@ -82,6 +81,8 @@ class TournamentResult:
     played: tuple[PlayedGame, ...]
     seconds: float = field(compare=False)
     interrupted: bool = False
+    resumed: int = 0
+    """Of the games, those that the journal already held; ``seconds`` is without them."""
 
     def tables(self) -> tuple[np.ndarray, np.ndarray]:
         """``[players, players]``: what each scored against each, and in how many games."""
@@ -158,13 +159,16 @@ def play_tournament(
     if jobs < 1 or not openings or len(players) < 2 or (games is not None and games < 1):
         raise ValueError("a tournament needs two players, and at least one job, one opening and one game")
     entrants = [player if isinstance(player, Entrant) else Entrant(player) for player in players]
-    started, interrupted = time.perf_counter(), False
+    names = tuple(entrant.name for entrant in entrants)
+    if len(set(names)) < len(names):
+        raise ValueError(f"players of a tournament need different names, not {', '.join(names)}")
+    started, interrupted, resumed = time.perf_counter(), False, 0
     played: list[PlayedGame] = []
     try:
         pairings = round_robin(entrants, openings, games)
         if journal is not None:
             played += journal.games(pairings)
-            done = {one.number for one in played}
+            done, resumed = {one.number for one in played}, len(played)
             pairings = [pairing for pairing in pairings if pairing.number not in done]
         for entrant in entrants if pairings else []:
             entrant.warm_up()
@@ -181,86 +185,111 @@ def play_tournament(
     finally:
         for entrant in entrants:
             entrant.close()
-    names = tuple(entrant.name for entrant in entrants)
     in_order = tuple(sorted(played, key=lambda one: one.number))
-    return TournamentResult(names, in_order, time.perf_counter() - started, interrupted)
+    return TournamentResult(names, in_order, time.perf_counter() - started, interrupted, resumed)
 
 
 class Journal:
     """The games of a tournament in a file of JSON lines: first what is played, then a line for each finished game.
 
-    A file that was cut off in the middle of a line, by a killed process or a full disk, is good up to there.
+    The file is begun with the first game. If it was cut off in the middle of a later line, by a killed process or a
+    full disk, it is good up to there.
     """
 
     def __init__(self, path: str | Path, settings: dict[str, Any]):
-        """Begin a file, or take up one that was begun with the same settings."""
-        self.path, self.settings = Path(path), settings
+        """Take up a file that was begun with the same settings, or see that a new one can be written."""
+        self.path = Path(path)
+        self._settings = settings
         self._lines: list[dict[str, Any]] = []
-        header = {"format": FORMAT, "settings": settings}
         try:
-            data = self.path.read_bytes() if self.path.exists() else b""
-            if not data.strip():
-                self._append(header)
-                return
-            whole = data[: data.rfind(b"\n") + 1]
-            self._lines = self._read(whole, header)
-            if len(whole) < len(data):
-                with self.path.open("r+b") as file:
-                    file.truncate(len(whole))
+            self._open()
         except OSError as error:
             raise TournamentError(f"{str(path)!r} cannot be used: {error.strerror or error}") from None
 
+    def _open(self) -> None:
+        if self.path.exists() and not self.path.is_file():
+            raise TournamentError(f"{str(self.path)!r} cannot be used: it is not a file")
+        is_new = not self.path.exists()
+        with self.path.open("ab"):
+            pass  # it can be written
+        if is_new:
+            self.path.unlink()
+            return
+        data = self.path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if data:
+            self._lines = self._read(whole)
+        if len(whole) < len(data):
+            with self.path.open("r+b") as file:
+                file.truncate(len(whole))
+
     def __len__(self) -> int:
         """Games that were there when it was taken up."""
-        return len(self._lines)
+        return len({line.get("number") for line in self._lines})
 
-    def _read(self, data: bytes, header: dict[str, Any]) -> list[dict[str, Any]]:
+    def _read(self, data: bytes) -> list[dict[str, Any]]:
         lines = []
         for number, line in enumerate(data.splitlines(), start=1):
             try:
                 lines.append(json.loads(line))
+                if not isinstance(lines[-1], dict):
+                    raise ValueError
             except ValueError:
-                raise TournamentError(f"{str(self.path)!r}, line {number}: this is not JSON") from None
-        if not lines or not isinstance(lines[0], dict) or lines[0].get("format") != FORMAT:
+                raise TournamentError(f"{str(self.path)!r}, line {number}: this is not a JSON object") from None
+        if not lines or lines[0].get("format") != FORMAT or not isinstance(lines[0].get("settings"), dict):
             raise TournamentError(f"{str(self.path)!r} is no tournament; name a new file or one that was begun by it")
-        settings = lines[0].get("settings")
-        for name, wanted in header["settings"].items():
-            if not isinstance(settings, dict) or settings.get(name) != wanted:
-                found = settings.get(name) if isinstance(settings, dict) else None
+        for name, wanted in self._settings.items():
+            if (found := lines[0]["settings"].get(name)) != wanted:
                 raise TournamentError(
                     f"{str(self.path)!r} was begun with {name} {found!r}, not {wanted!r}; name another file"
                 )
         return lines[1:]
 
     def games(self, pairings: Sequence[Pairing]) -> list[PlayedGame]:
-        """The games that the file already holds."""
+        """The games that the file already holds. They must be some of these, from the same openings."""
         planned = {pairing.number: pairing for pairing in pairings}
         found = {}
         for number, line in enumerate(self._lines, start=2):
             try:
                 one = _read_game(line)
                 pairing = planned[one.number]
-                if (one.black, one.white) != (pairing.black, pairing.white):
+                game, opening = one.game, pairing.opening
+                if (one.black, one.white, game.start) != (pairing.black, pairing.white, opening.start):
                     raise ValueError
-            except (KeyError, TypeError, ValueError, AttributeError, OthelloError):
-                raise TournamentError(f"{str(self.path)!r}, line {number}: no game of this tournament") from None
+                if game.moves[: len(opening.moves)] != opening.moves:
+                    raise ValueError
+            except (LookupError, TypeError, ValueError, AttributeError, OthelloError):
+                raise TournamentError(
+                    f"{str(self.path)!r}, line {number}: no game of this tournament; its players or openings are others"
+                ) from None
             found[one.number] = one
         return list(found.values())
 
     def add(self, one: PlayedGame) -> None:
         """Write a game down."""
         game = one.game
-        self._append(
-            {"number": one.number, "black": one.black, "white": one.white, "start": game.start.to_text()}
-            | {"moves": format_transcript(game.moves), "result": game.result, "ending": game.ending}
-            | {"comment": game.comment, "names": [game.black, game.white], "clock": game.black_clock}
-            | {"black_effort": asdict(one.black_effort), "white_effort": asdict(one.white_effort)}
-        )
-
-    def _append(self, fields: dict[str, Any]) -> None:
+        notes = [None if note is None else [note.score_discs, note.seconds] for note in game.notes]
+        fields = {
+            "number": one.number,
+            "black": one.black,
+            "white": one.white,
+            "names": [game.black, game.white],
+            "start": game.start.to_text(),
+            "moves": list(game.moves),
+            "notes": notes,
+            "result": game.result,
+            "ending": game.ending,
+            "comment": game.comment,
+            "log": one.log,
+            "clock": game.black_clock,
+            "black_effort": asdict(one.black_effort),
+            "white_effort": asdict(one.white_effort),
+        }
         try:
             with self.path.open("ab") as file:
-                file.write(json.dumps(fields).encode() + b"\n")
+                header = [] if file.tell() else [{"format": FORMAT, "settings": self._settings}]
+                for line in [*header, fields]:
+                    file.write(json.dumps(line).encode() + b"\n")
         except OSError as error:
             raise TournamentError(f"{str(self.path)!r} cannot be written: {error.strerror or error}") from None
 
@@ -268,7 +297,8 @@ class Journal:
 def _read_game(line: dict[str, Any]) -> PlayedGame:
     game = Game(
         start=Position.parse(line["start"]),
-        moves=tuple(scan_moves(line["moves"])),
+        moves=tuple(line["moves"]),
+        notes=tuple(None if note is None else MoveNote(*note) for note in line["notes"]),
         result=line["result"],
         ending=line["ending"],
         comment=line["comment"],
@@ -277,9 +307,8 @@ def _read_game(line: dict[str, Any]) -> PlayedGame:
         black_clock=line["clock"],
         white_clock=line["clock"],
         place="othello_nn",
-        passes_left_out=True,
     )
     if game.result is None:
         raise ValueError("an unfinished game")
     efforts = (Effort(**line["black_effort"]), Effort(**line["white_effort"]))
-    return PlayedGame(line["number"], line["black"], line["white"], game, *efforts)
+    return PlayedGame(line["number"], line["black"], line["white"], game, *efforts, line["log"])

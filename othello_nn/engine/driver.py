@@ -369,7 +369,7 @@ class Engine:
             return score
         if done and alpha < values[best] < beta:
             work.score = int(values[best])
-        if not self._expired and not out_of_nodes:
+        if not (self._expired or out_of_nodes or self._stop[ASKED]):
             raise RuntimeError("a search stopped without a reason")
         return None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from othello_nn.arena.match import MatchResult, pair_up, play_match
 from othello_nn.arena.openings import LEOUSKI60, Opening, make_openings
 from othello_nn.arena.playing import Effort, Entrant, PlayedGame
-from othello_nn.arena.sprt import ACCEPT, REJECT, Sprt
+from othello_nn.arena.sprt import ACCEPT, LARGEST_ELO, REJECT, Sprt
 from othello_nn.faces.cli import INTERRUPTED, Failure, UsageError
 from othello_nn.faces.progress import Progress, progress
 from othello_nn.game.game_record import Game
@@ -65,7 +65,7 @@ def match(arguments: Namespace) -> int:
     # Both players are made before anything is played, so that what is wrong with them is said first.
     a, b = entrants((arguments.a, arguments.b))
     planned = len(pair_up(openings, arguments.games, varied=a.varies or b.varies))
-    _explain(arguments, planned, len(openings))
+    explain_count(arguments, planned, arguments.games or 0, len(openings))
     with progress("playing", planned) as bar:
         result = play_match(
             a,
@@ -111,7 +111,9 @@ def _sprt(text: str | None) -> Sprt | None:
         low, high = map(float, text.split(","))
         return Sprt(low, high)
     except ValueError:
-        raise UsageError(f"--sprt {text!r}: write two Elo differences, the smaller first, such as 0,20") from None
+        raise UsageError(
+            f"--sprt {text!r}: write two Elo differences within ±{LARGEST_ELO}, the smaller first, such as 0,20"
+        ) from None
 
 
 class _Standing:
@@ -136,18 +138,18 @@ def wanted_openings(arguments: Namespace) -> list[Opening]:
         return make_openings(arguments.openings, wanted, arguments.seed, arguments.balance)
 
 
-def _explain(arguments: Namespace, planned: int, openings: int) -> None:
+def explain_count(arguments: Namespace, planned: int, asked: int, openings: int) -> None:
     """Say where the number of games is not the one that was asked for."""
-    if arguments.games is None or planned == arguments.games:
+    if arguments.games is None or planned == asked:
         return
-    if planned > arguments.games:
+    if planned > asked:
         reason = "every opening is played with both colours"
     else:
         reason = (
-            f"{arguments.openings} has {openings} openings and these players would only repeat their games "
-            "(longer random openings, such as random:10, or epsilon=… make more)"
+            f"{arguments.openings} has {openings} openings and players that leave nothing to chance would only repeat "
+            "their games (longer random openings, such as random:10, or epsilon=… make more)"
         )
-    print(f"note: {planned} games instead of {arguments.games}: {reason}", file=sys.stderr)
+    print(f"note: {planned} games instead of {asked}: {reason}", file=sys.stderr)
 
 
 def check_save(save: str | None) -> None:
@@ -179,11 +181,12 @@ def report_forfeits(played: Sequence[PlayedGame]) -> None:
     forfeited = [one for one in played if one.forfeited or (one.lost_on_time and one.game.comment)]
     for number, one in enumerate(forfeited):
         game = one.game
-        loser = game.white if one.black_margin > 0 else game.black
+        loser, side = (game.white, "white") if one.black_margin > 0 else (game.black, "black")
+        how = "on time" if one.lost_on_time else "by forfeit"
         if number == SHOWN_FORFEITS:
             print(f"… and {len(forfeited) - number} more games", file=sys.stderr)
             break
-        print(f"game {one.number + 1}: {loser} lost by forfeit: {game.comment}", file=sys.stderr)
+        print(f"game {one.number + 1}: {loser} ({side}) lost {how}: {game.comment}", file=sys.stderr)
         if one.log and number == 0:
             print("\n".join(f"    {line}" for line in one.log.splitlines()), file=sys.stderr)
 

@@ -10,7 +10,15 @@ from argparse import Namespace
 from othello_nn.arena.playing import PlayedGame
 from othello_nn.arena.tournament import Journal, Standing, TournamentResult, play_tournament, round_robin
 from othello_nn.faces.cli import INTERRUPTED, UsageError
-from othello_nn.faces.matches import check_save, effort_text, entrants, report_forfeits, save_games, wanted_openings
+from othello_nn.faces.matches import (
+    check_save,
+    effort_text,
+    entrants,
+    explain_count,
+    report_forfeits,
+    save_games,
+    wanted_openings,
+)
 from othello_nn.faces.progress import Progress, progress
 
 
@@ -27,6 +35,8 @@ def run(arguments: Namespace) -> int:
     journal = None if arguments.journal is None else Journal(arguments.journal, _settings(arguments, names))
     players = entrants(names)
     planned = len(round_robin(players, openings, arguments.games))
+    pairs = len(players) * (len(players) - 1) // 2
+    explain_count(arguments, planned, pairs * (arguments.games or 0), len(openings))
     with progress("playing", planned) as bar:
         result = play_tournament(
             players,
@@ -78,7 +88,8 @@ def _show(result: TournamentResult, file=None) -> None:
         return
     standings = result.standings()
     width = max(len(standing.player) for standing in standings)
-    print(f"{len(result.played)} games, {result.seconds:.1f} s", file=file)
+    before = f" ({result.resumed} of them from the journal)" if result.resumed else ""
+    print(f"{len(result.played)} games{before}, {result.seconds:.1f} s", file=file)
     print(f"  #  {'player':{width}s}    Elo     95%     score  games   spent", file=file)
     for standing in standings:
         print(f"{standing.rank:3d}  {standing.player:{width}s}  {_figures(standing)}", file=file)

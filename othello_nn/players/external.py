@@ -118,8 +118,8 @@ class ExternalPlayer(BasePlayer, ABC):
     def stop(self) -> None:
         """No protocol asks for a move and then for none, so who does not want to wait has to end the program."""
         with self._lock:
-            if self._thinking and self._process is not None:
-                self._process.interrupt()
+            if self._thinking and (process := self._process) is not None:
+                process.interrupt()
 
     def close(self) -> None:
         self._end(EngineProcess.close)
@@ -152,6 +152,8 @@ class ExternalPlayer(BasePlayer, ABC):
             self._thinking = True
         try:
             yield
+            if self._process is not None and self._process.interrupted:
+                self._end(EngineProcess.kill)  # it was stopped when it had already answered, and would answer no more
         except BaseException as error:
             # Who stops a player has not found it failing: it may be asked again.
             if isinstance(error, PlayerFailure) and not isinstance(error, Stopped):

@@ -139,6 +139,10 @@ class EngineProcess:
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait("")
 
+    @property
+    def interrupted(self) -> bool:
+        return self._interrupted.is_set()
+
     def forget(self) -> None:
         """Begin a new log."""
         self._log.clear()
