@@ -14,7 +14,7 @@ from strategies import quick
 
 import othello_nn
 from othello_nn.faces import cli, engine
-from othello_nn.faces.engine import Thinker
+from othello_nn.faces.engine import PlayerThread
 from othello_nn.faces.gtp import GtpEngine
 from othello_nn.faces.nboard import NBoardEngine, search_line
 from othello_nn.game import PASS, Position
@@ -55,7 +55,7 @@ COMMANDS = [
 
 @pytest.fixture
 def gtp():
-    thinker = Thinker("swh")
+    thinker = PlayerThread("swh")
     yield GtpEngine(thinker)
     assert thinker.close()
 
@@ -234,7 +234,7 @@ def test_time_and_depth_are_for_players_that_play_by_time(monkeypatch):
     made = []
     monkeypatch.setattr(engine, "make_player", lambda spec, seconds: made.append((spec.given, seconds)) or FakePlayer())
     for spec, wanted in [("mobility", {"depth": 5}), ("mobility:seconds=2", {"seconds": 2.0}), ("swh", {})]:
-        thinker = Thinker(spec)
+        thinker = PlayerThread(spec)
         thinker.depth = 5
         assert thinker.choose(Game(), None).move == 37
         assert made[-1] == (wanted, engine.ENGINE_SECONDS)
@@ -266,7 +266,7 @@ def test_handshakes_are_answered_before_the_player_is_ready(monkeypatch):
         ready = waiting
 
     monkeypatch.setattr(engine, "make_player", lambda spec, seconds: SlowPlayer())
-    thinker = Thinker("mobility")
+    thinker = PlayerThread("mobility")
     gtp, out = GtpEngine(thinker), io.StringIO()
     assert [gtp.answer(line) for line in ("name", "boardsize 8", "clear_board")] == ["= othello_nn mobility", "=", "="]
     nboard = NBoardEngine(thinker)
@@ -305,7 +305,7 @@ def test_handshakes_are_answered_before_the_player_is_ready(monkeypatch):
     )
 )
 def test_no_line_can_do_harm(lines):
-    thinker = Thinker("swh")
+    thinker = PlayerThread("swh")
     gtp, nboard = GtpEngine(thinker), NBoardEngine(thinker)
     for line in lines:
         before = gtp.game
@@ -322,7 +322,7 @@ def test_no_line_can_do_harm(lines):
 
 def nboard(*lines: str, player: str = "swh") -> list[str]:
     """What the engine says to these lines."""
-    thinker, out = Thinker(player), io.StringIO()
+    thinker, out = PlayerThread(player), io.StringIO()
     NBoardEngine(thinker).run(lines, out)
     assert thinker.close()
     return out.getvalue().splitlines()
@@ -385,7 +385,7 @@ def test_nboard_ping_stops_thinking(tmp_path):
         "    if line.startswith('genmove'): time.sleep(60)\n"
         "    print('= 2' if line.startswith('protocol') else '=', end='\\n\\n', flush=True)\n"
     )
-    thinker, out = Thinker(f"gtp:{shlex.join([sys.executable, str(script)])}"), io.StringIO()
+    thinker, out = PlayerThread(f"gtp:{shlex.join([sys.executable, str(script)])}"), io.StringIO()
 
     def lines():
         yield "go"
@@ -436,7 +436,7 @@ def test_a_wrong_player_is_said_at_once(capsys):
 
 
 def test_a_player_that_cannot_be_made_is_an_error_to_each_question(capsys):
-    thinker = Thinker("nowhere.safetensors")
+    thinker = PlayerThread("nowhere.safetensors")
     gtp = GtpEngine(thinker)
     assert gtp.answer("genmove black") == "? there is no evaluator at 'nowhere.safetensors'"
     assert gtp.game.moves == ()

@@ -38,7 +38,7 @@ WAKE_SECONDS = 0.5
 
 def engine(arguments: Namespace) -> int:
     """``play.py engine``."""
-    thinker = Thinker(arguments.player or default_player())
+    thinker = PlayerThread(arguments.player or default_player())
     for stream in (sys.stdin, sys.stdout):
         # What is no text is the other program's mistake, and for the protocol to complain about.
         if hasattr(stream, "reconfigure"):
@@ -73,7 +73,7 @@ class Task:
         self.cancelled, self.done = threading.Event(), threading.Event()
 
 
-class Thinker:
+class PlayerThread:
     """A player in a thread of its own, and the limits that another program has set for it.
 
     ``seconds`` and ``depth`` only count for a player that would otherwise play by time: what its specification says

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from othello_nn import __version__
-from othello_nn.faces.engine import Thinker, with_move
+from othello_nn.faces.engine import PlayerThread, with_move
 from othello_nn.game.game_record import Game
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
@@ -51,7 +51,7 @@ class _Clock:
 class GtpEngine:
     """A game, a clock, and what each command does to them."""
 
-    def __init__(self, thinker: Thinker):
+    def __init__(self, thinker: PlayerThread):
         self.thinker = thinker
         self.game, self.clock = Game(), _Clock()
         self._before: list[Game] = []

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TextIO
 
-from othello_nn.faces.engine import Task, Thinker, choose, with_move
+from othello_nn.faces.engine import Task, PlayerThread, choose, with_move
 from othello_nn.game.game_record import Game
 from othello_nn.game.ggf import parse_ggf
 from othello_nn.game.rules import PASS
@@ -28,7 +28,7 @@ MAX_DEPTH = 60
 class NBoardEngine:
     """A game, and what each command does to it or asks about it."""
 
-    def __init__(self, thinker: Thinker):
+    def __init__(self, thinker: PlayerThread):
         self.thinker = thinker
         self.game = Game()
         self._lock = threading.Lock()
@@ -117,7 +117,7 @@ class NBoardEngine:
 class Thoughts:
     """What a player is asked through the protocol, in its own thread, and how it says what it finds."""
 
-    def __init__(self, player: Player, thinker: Thinker, say: Callable[[str], None]):
+    def __init__(self, player: Player, thinker: PlayerThread, say: Callable[[str], None]):
         self.player, self.thinker, self.say = player, thinker, say
         self._wld = False
         """The last search found out only who wins."""
