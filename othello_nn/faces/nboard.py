@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TextIO
 
-from othello_nn.faces.engine import Task, PlayerThread, choose, with_move
+from othello_nn.faces.engine import PlayerThread, Task, choose, with_move
 from othello_nn.game.game_record import Game
 from othello_nn.game.ggf import parse_ggf
 from othello_nn.game.rules import PASS
