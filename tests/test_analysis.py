@@ -307,7 +307,7 @@ def test_half_a_second_a_move_unless_it_is_told_otherwise(play, monkeypatch):
     ("words", "message"),
     [
         ([], "no game is given"),
-        (["nowhere.ggf"], "'nowhere.ggf' is neither a file nor a game: move 1"),
+        (["nowhere.ggf"], "there is no file 'nowhere.ggf'"),
         (["f5d9"], "'f5d9' is neither a file nor a game: move 2"),
         (["f5a1"], "move 2 (a1): a1 flips nothing; legal moves: "),
         (["empty.txt"], "'empty.txt' holds no games"),

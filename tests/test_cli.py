@@ -432,6 +432,34 @@ def test_ctrl_c_ends_a_match_and_keeps_its_games(tmp_path):
 
 
 @posix_only
+def test_a_full_disk_is_one_line():
+    with open("/dev/full", "w") as full:  # noqa: PTH123 (a device)
+        done = subprocess.run(
+            [sys.executable, "play.py", "players"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert done.returncode == 1
+    assert one_line(done.stderr).startswith("play.py: the output cannot be written: No space left")
+
+
+@posix_only
+@pytest.mark.parametrize("words", [("match", "swh", "random", "--openings"), ("analyze",), ("solve", "--file")])
+def test_devices_without_end_are_refused(play, words):
+    code, _, error = play(*words, "/dev/zero")
+    assert code == 2
+    assert "is a device, not a file" in one_line(error)
+
+
+def test_a_missing_package_is_named(play, monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'numba'", name="numba")
+
+    monkeypatch.setattr(cli.importlib, "import_module", missing)
+    code, _, error = play("bestmove", "start")
+    assert code == 1
+    assert "the package 'numba' is not installed" in one_line(error)
+
+
+@posix_only
 def test_a_closed_pipe_is_no_accident():
     read, write = os.pipe()
     os.close(read)

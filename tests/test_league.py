@@ -347,6 +347,11 @@ def test_other_keys_are_refused(keys):
         league_player(f"swh:{keys}")
 
 
+def test_programs_cannot_play_one_ply():
+    with pytest.raises(PlayerError, match="cannot play in the League"):
+        league_player("gtp:gtp-rhino")
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 

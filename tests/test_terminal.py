@@ -222,7 +222,7 @@ def test_undo_goes_back_to_the_users_turns_over_passes():
     assert text.count("White has no legal move and passes.") == 2
     assert "there is no move of yours to take back" in text
     assert "legal for Black: c1 c3" in text
-    assert "Game over: Black wins, 64 to 0. You have won!" in text
+    assert "Game over: Black wins, 64 to 0 (58 empty squares counted for the winner). You have won!" in text
     assert session.game.position == TWO_MOVES
     text, session = play("f5", "e6", "undo")
     assert session.game.position == Position.parse("f5f6")
@@ -233,7 +233,7 @@ def test_undo_goes_back_to_the_users_turns_over_passes():
 def test_a_side_that_cannot_move_passes_whoever_it_is():
     text, session = play(color="white", start=TWO_MOVES)
     assert text.count("White has no legal move and passes.") == 1
-    assert "Game over: Black wins, 64 to 0. You have lost." in text
+    assert "Game over: Black wins, 64 to 0 (58 empty squares counted for the winner). You have lost." in text
     assert (session.code, session.game.moves[1]) == (0, -1)
 
 
@@ -267,7 +267,11 @@ def test_a_random_colour_is_drawn_anew_for_each_game():
 def test_a_saved_game_can_be_loaded(tmp_path, name):
     path = tmp_path / name
     text, session = play("f5", f"save {path}", "moves", f"save {path}")
-    assert text.count(f"saved in {path}") == 2  # it is the session's own file
+    assert text.count(f"saved in {path}") == 2  # it is this game's own file
+    text, _ = play("f5", f"save! {path}", "new", f"save {path}")
+    assert text.count(f"saved in {path}") == 1  # another game's
+    assert "is there already" in text
+    play("f5", f"save! {path}")
     (game,) = read_games(path)
     assert list(game.moves) == session.game.moves
     if name != "game.txt":

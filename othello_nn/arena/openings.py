@@ -147,6 +147,8 @@ def _random_opening(plies: int, rng: random.Random) -> Opening | None:
 def read_openings(path: str | Path) -> list[Opening]:
     """Transcripts or boards with the side to move, one a line, without repetitions; comments start with #, % or ;."""
     path = Path(path)
+    if path.is_char_device():
+        raise OpeningError(f"{str(path)!r} is a device, not a file")  # some have no end
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:

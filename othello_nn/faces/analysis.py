@@ -271,6 +271,8 @@ def _read(text: str) -> list[Game]:
         try:
             return [Game(moves=tuple(scan_moves(text)), passes_left_out=True)]
         except InvalidMoveError as error:
+            if Path(text).suffix or "/" in text:
+                raise UsageError(f"there is no file {shorten(text)}") from None
             raise UsageError(f"{shorten(text)} is neither a file nor a game: {error}") from None
     try:
         games = read_games(text)

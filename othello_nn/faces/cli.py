@@ -10,6 +10,7 @@ or input, 130 interrupted by Ctrl-C (what was done until then has been printed).
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import re
@@ -18,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from othello_nn.game.syntax import OthelloError
+from othello_nn.players.base import PlayerFailure
 from othello_nn.players.spec import did_you_mean
 
 INTERRUPTED = 130
@@ -381,16 +383,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         module, function = (_COMMANDS[arguments.command][2] if arguments.command else "terminal:play").split(":")
         return getattr(importlib.import_module(f"othello_nn.faces.{module}"), function)(arguments)
+    except (Failure, PlayerFailure) as error:
+        return _complain(error, 1)
     except (UsageError, OthelloError) as error:
         return _complain(error, 2)
-    except Failure as error:
-        return _complain(error, 1)
+    except ModuleNotFoundError as error:
+        return _complain(missing_package(error), 1)
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`). Nothing is left to be told, at exit neither.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _give_up_stdout()
+        return _complain(f"the output cannot be written: {error.strerror}", 1)
+
+
+def _give_up_stdout() -> None:
+    """The reader of our output has gone (`| head`), or its disk is full: at exit nothing is left to be told."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def missing_package(error: ModuleNotFoundError) -> str:
+    """What to say where a package that the program needs is not installed; what is missing of our own is a bug."""
+    if error.name is None or error.name.startswith("othello_nn"):
+        raise error
+    return f"the package {error.name!r} is not installed for {sys.executable}: python -m pip install -e . installs it"
 
 
 def _complain(error: object, code: int) -> int:

@@ -16,6 +16,11 @@ def run(arguments: Namespace) -> int:
     plies = _opening_plies(arguments.openings)
     a, b = league_player(arguments.player), league_player(arguments.against)
     planned = arguments.double_games
+    if not plies and not any(arguments.epsilon if p.epsilon is None else p.epsilon for p in (a, b)):
+        print(
+            "note: without random moves only ties vary the games; --openings random:7 makes them differ",
+            file=sys.stderr,
+        )
     with progress("playing", planned) as bar:
         result = league(
             a,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from othello_nn.arena.match import MatchResult, pair_up, play_match
@@ -78,13 +78,13 @@ def match(arguments: Namespace) -> int:
             sprt=sprt,
             on_game=_Standing(bar).add,
         )
-    save_games(arguments.save, [one.game for one in result.played], lambda: _show(result, sys.stderr))
     report_forfeits(result.played)
     if arguments.json:
         extra = {"openings": arguments.openings, "seed": arguments.seed, "planned": planned}
         print(json.dumps(result.as_dict() | extra))
     else:
         _show(result)
+    save_games(arguments.save, [one.game for one in result.played])
     if result.interrupted:
         print(f"play.py: interrupted after {result.games} of {planned} games", file=sys.stderr)
         return INTERRUPTED
@@ -163,8 +163,8 @@ def check_save(save: str | None) -> None:
         raise UsageError(f"--save {save!r}: there is no folder {str(path.parent)!r}")
 
 
-def save_games(save: str | None, games: Sequence[Game], otherwise: Callable[[], object]) -> None:
-    """Write the games; if that cannot be done, ``otherwise`` shows at least what came out."""
+def save_games(save: str | None, games: Sequence[Game]) -> None:
+    """Write the games, after what came out was shown: that is not lost if they cannot be written."""
     if save is None:
         return
     from othello_nn.game.records import write_games
@@ -172,7 +172,6 @@ def save_games(save: str | None, games: Sequence[Game], otherwise: Callable[[], 
     try:
         write_games(save, games)
     except OSError as error:
-        otherwise()
         raise Failure(f"the games could not be saved in {save!r}: {error.strerror or error}") from None
 
 
@@ -191,27 +190,26 @@ def report_forfeits(played: Sequence[PlayedGame]) -> None:
             print("\n".join(f"    {line}" for line in one.log.splitlines()), file=sys.stderr)
 
 
-def _show(result: MatchResult, file=None) -> None:
+def _show(result: MatchResult) -> None:
     """The result in a few lines for people."""
     if not result.games:
-        print(f"{result.a} against {result.b}: no game was finished", file=file)
+        print(f"{result.a} against {result.b}: no game was finished")
         return
     low, high = result.interval
     repeated = "" if result.distinct == result.games else f" ({result.games - result.distinct} of them repetitions)"
-    print(f"{result.a} against {result.b}, {result.games} games{repeated}", file=file)
+    print(f"{result.a} against {result.b}, {result.games} games{repeated}")
     print(
         f"wins {result.wins}, draws {result.draws}, losses {result.losses}; score {result.score:.3f} "
         f"(95%: {low:.3f} to {high:.3f}), Elo difference {_elo(result)}, mean margin {result.mean_margin:+.1f} discs",
-        file=file,
     )
     for player, name in enumerate((result.a, result.b)):
         lost = {"lost on time": result.time_losses(player), "lost by forfeit": len(result.forfeits(player))}
         words = [f"{name}: {effort_text(result.effort(player))}"]
         words += [f"{what} {count}" for what, count in lost.items() if count]
-        print(", ".join(words), file=file)
+        print(", ".join(words))
     if result.sprt is not None:
-        print(_sprt_text(result.sprt), file=file)
-    print(f"{result.seconds:.1f} s, {result.games / max(result.seconds, 1e-9):.1f} games/s", file=file)
+        print(_sprt_text(result.sprt))
+    print(f"{result.seconds:.1f} s, {result.games / max(result.seconds, 1e-9):.1f} games/s")
 
 
 def effort_text(effort: Effort) -> str:

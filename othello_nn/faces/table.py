@@ -112,7 +112,9 @@ class GameInPlay:
         margin = self.margin()
         if not margin:
             return "a draw"
-        return f"{COLOURS[margin > 0]} wins, {32 + abs(margin) // 2} to {32 - abs(margin) // 2}"
+        empties = self.position.empties
+        counted = f" ({empties} empty square{'s' * (empties > 1)} counted for the winner)" if empties else ""
+        return f"{COLOURS[margin > 0]} wins, {32 + abs(margin) // 2} to {32 - abs(margin) // 2}{counted}"
 
     def record(self, black: str, white: str) -> Game:
         """The game as files hold it, as far as it has been played."""

@@ -98,7 +98,6 @@ class Session:
         self.set_player(checked(spec) if level is None else at_level(spec, level))
         self.first_start = start or Position.start()
         self.set_color(color)
-        self.saved: set[Path] = set()
         self.failed = False
         self._draft_lines = 0
         self.begin(GameInPlay(self.first_start, clock_seconds))
@@ -137,6 +136,7 @@ class Session:
     def begin(self, game: GameInPlay) -> None:
         """Go on with this game, whatever was on the board before."""
         self.game = game
+        self.saved: set[Path] = set()  # where this game is, which may be written again
         self.done = False
         self.changed()
         self.thinker.new_game()
@@ -166,13 +166,13 @@ class Session:
             self.say("" if self.interactive else "end of input")
         except KeyboardInterrupt:
             self.say("\ninterrupted")
-            self.say(f"game: {self.game.transcript}")
+            self.tell_moves()
             return INTERRUPTED
         finally:
             for thinker in self.thinkers:
                 thinker.close()
         if not self.told_end:
-            self.say(f"game: {self.game.transcript}")
+            self.tell_moves()
         return 1 if self.failed else 0
 
     def greeting(self) -> str:
@@ -209,7 +209,7 @@ class Session:
         if len(self.human_sides) == 1 and (margin := self.game.margin()):
             result += " You have won!" if self.is_human(margin > 0) else " You have lost."
         self.say(result)
-        self.say(f"game: {self.game.transcript}")
+        self.tell_moves()
 
     # --- the user's turn ---------------------------------------------------------------------------------------------
 
@@ -317,6 +317,10 @@ class Session:
         if self.interactive and len(text) >= self.style.width:
             text = textwrap.fill(text, self.style.width - 1, subsequent_indent="  ", break_on_hyphens=False)
         self.write(f"{text}\n")
+
+    def tell_moves(self) -> None:
+        """The game as it can be typed again: in one word, however long the line."""
+        self.write(f"game: {self.game.transcript}\n")
 
     def draw_board(self) -> None:
         self.write("\n".join([*self._picture(), ""]))

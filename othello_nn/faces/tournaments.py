@@ -48,13 +48,13 @@ def run(arguments: Namespace) -> int:
             journal=journal,
             on_game=_Progress(bar, planned, journal).add,
         )
-    save_games(arguments.save, [one.game for one in result.played], lambda: _show(result, sys.stderr))
     report_forfeits(result.played)
     if arguments.json:
         for standing in result.standings():
             print(json.dumps(standing.as_dict()))
     else:
         _show(result)
+    save_games(arguments.save, [one.game for one in result.played])
     if result.interrupted:
         again = "; the same command goes on from here" if journal is not None else ""
         print(f"play.py: interrupted after {len(result.played)} of {planned} games{again}", file=sys.stderr)
@@ -81,24 +81,24 @@ class _Progress:
         self.bar.update(self.done, f"{one.game.black} – {one.game.white} {one.black_margin:+d}")
 
 
-def _show(result: TournamentResult, file=None) -> None:
+def _show(result: TournamentResult) -> None:
     """Ratings, then who scored what against whom."""
     if not result.played:
-        print("no game was finished", file=file)
+        print("no game was finished")
         return
     standings = result.standings()
     width = max(len(standing.player) for standing in standings)
     before = f" ({result.resumed} of them from the journal)" if result.resumed else ""
-    print(f"{len(result.played)} games{before}, {result.seconds:.1f} s", file=file)
-    print(f"  #  {'player':{width}s}    Elo     95%     score  games   spent", file=file)
+    print(f"{len(result.played)} games{before}, {result.seconds:.1f} s")
+    print(f"  #  {'player':{width}s}    Elo     95%     score  games   spent")
     for standing in standings:
-        print(f"{standing.rank:3d}  {standing.player:{width}s}  {_figures(standing)}", file=file)
-    print("\nscore against", file=file)
+        print(f"{standing.rank:3d}  {standing.player:{width}s}  {_figures(standing)}")
+    print("\nscore against")
     ranks = "".join(f"{standing.rank:6d}" for standing in standings)
-    print(f"  #  {'':{width}s}{ranks}", file=file)
+    print(f"  #  {'':{width}s}{ranks}")
     for standing in standings:
         cells = "".join("     -" if other is standing else _cell(standing.against[other.player]) for other in standings)
-        print(f"{standing.rank:3d}  {standing.player:{width}s}{cells}", file=file)
+        print(f"{standing.rank:3d}  {standing.player:{width}s}{cells}")
 
 
 def _figures(standing: Standing) -> str:

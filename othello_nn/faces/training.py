@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
-from othello_nn.faces.cli import INTERRUPTED, CommandParser, UsageError, number_type
+from othello_nn.faces.cli import INTERRUPTED, CommandParser, UsageError, missing_package, number_type
 from othello_nn.game.syntax import OthelloError
 from othello_nn.players.catalog import CHECKPOINTS
 
@@ -66,6 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UsageError, OthelloError) as error:
         print(f"train.py: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 2)
+    except ModuleNotFoundError as error:
+        print(f"train.py: {missing_package(error)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("train.py: interrupted", file=sys.stderr)
         return INTERRUPTED

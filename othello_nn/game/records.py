@@ -70,7 +70,7 @@ def read_games(path: str | PathLike[str], on_error: ErrorHandler | None = None) 
 
     if reason := _NOT_GAMES.get(path.suffix.lower()):
         raise RecordError(f"{path.name} holds no games: it is {reason}")
-    data = path.read_bytes()
+    data = _content(path)
     handler = None if on_error is None else report
     if path.suffix.lower() == ".wtb" or _looks_like_wthor(data):
         players = _names_beside(path, ".jou", PLAYER_BYTES)
@@ -86,7 +86,7 @@ def read_games(path: str | PathLike[str], on_error: ErrorHandler | None = None) 
 def read_obf(path: str | PathLike[str], on_error: ErrorHandler | None = None) -> list[ObfEntry]:
     """The positions of an OBF file."""
     path = Path(path)
-    return _in_file(path, lambda: parse_obf(_decode(path.read_bytes()), on_error))
+    return _in_file(path, lambda: parse_obf(_decode(_content(path)), on_error))
 
 
 def write_games(path: str | PathLike[str], games: Iterable[Game]) -> None:
@@ -132,6 +132,12 @@ def _in_file(path: Path, parse):
         return parse()
     except RecordError as error:
         raise error.prefixed(path.name) from error
+
+
+def _content(path: Path) -> bytes:
+    if path.is_char_device():
+        raise RecordError(f"{path} is a device, not a file")  # some have no end
+    return path.read_bytes()
 
 
 def _decode(data: bytes) -> str:

@@ -141,7 +141,7 @@ class ExternalPlayer(BasePlayer, ABC):
         self._process, self._told = EngineProcess(self.words), None
         # However this player comes to its end, forgotten or at the end of Python, its program must not outlive it.
         self._finalizer = weakref.finalize(self, self._process.kill)
-        self._deadline = time.monotonic() + max(self.spec.timeout or 0.0, GREETING_SECONDS)
+        self._deadline = time.monotonic() + (self.spec.timeout or GREETING_SECONDS)
         self.greet()
         self._process.forget()  # the greeting has gone well; what is to be found out later lies in the game
 

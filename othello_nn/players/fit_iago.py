@@ -85,6 +85,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--games", type=int, default=1000, metavar="N", help="games to play (1000)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the random moves (1)")
     arguments = parser.parse_args(argv)
+    if arguments.games < 1:
+        parser.error(f"--games must be at least 1, not {arguments.games}")
     positions, results = [], []
     for game in play_games(arguments.games, random.Random(arguments.seed)):
         black = game[-1].black_score()

@@ -127,7 +127,7 @@ KEYS: dict[str, Key] = {
     "search": Key(
         _one_of(_itself("negascout", "alphabeta", "mtdf")), "negascout, alphabeta or mtdf", "the search driver"
     ),
-    "table": Key(_number(0.01, 2**20), "megabytes from 0.01", "memory of the search"),
+    "table": Key(_number(0.01, 2**20), "megabytes from 0.01 to 1048576", "memory of the search"),
     "clock": Key(_one_of(_itself("iago", "predict")), "iago or predict", "how the time of a whole game is divided"),
     "timeout": Key(
         _number(1e-3, 1e6),
