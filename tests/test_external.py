@@ -543,6 +543,53 @@ def test_our_own_engine_can_be_given_any_start_over_gtp():
         player.close()
 
 
+MOODY = """
+import os, signal, sys, time
+how, root = sys.argv[1:]
+sys.path.insert(0, root)
+from othello_nn import Position
+from othello_nn.game.notation import move_name
+asked, position = 0, Position.start()
+for line in sys.stdin:
+    command, *words = line.split()
+    text = {"protocol_version": "2", "list_commands": "play\\ngenmove\\nclear_board"}.get(command, "")
+    if command == "clear_board":
+        position = Position.start()
+    elif command == "play":
+        position = position.play(words[1].lower())
+    elif command == "genmove":
+        asked += 1
+        if asked == 4 and how == "is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if asked == 4 and how == "hangs":
+            time.sleep(60)
+        move = position.legal_moves[0]
+        position = position.play(move)
+        text = "xyzzy" if asked == 4 else move_name(move)
+    print("=", text, end="\\n\\n", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("is killed", "the program was ended by signal 9"),
+        ("hangs", "the program did not answer 'genmove"),
+        ("talks rubbish", "the program answered 'xyzzy'"),
+    ],
+)
+def test_an_engine_that_fails_in_mid_game_loses_it_and_the_match_goes_on(tmp_path, how, reason):
+    script = tmp_path / "moody.py"
+    script.write_text(MOODY)
+    words = shlex.join([sys.executable, str(script), how, str(ROOT)])
+    result = play_match("most-discs", f"gtp:{words}:timeout=4", make_openings("all:1", None)[:1], jobs=2)
+    assert (result.games, result.wins) == (2, 2)
+    assert [one.game.ending for one in result.played] == ["forfeit"] * 2
+    assert all(reason in one.game.comment for one in result.played), result.played[0].game.comment
+    assert all(one.white_effort.moves + one.black_effort.moves > 5 for one in result.played)  # it was in mid-game
+    assert "> genmove" in result.played[0].log
+
+
 def test_a_match_with_a_real_engine():
     try:
         make_player("gtp:gtp-rhino")
