@@ -210,9 +210,7 @@ def _quit(session: Session, words: str) -> None:
 COMMANDS = {
     "undo": Command("[N]", "back to your last turn, or N turns", _undo),
     "hint": Command("[PLAYER]", "what the player, or another, would do here", _hint),
-    "level": Command(
-        "[N|KEYS|PLAYER]", f"1 to {len(LEVELS)}; keys such as depth=6 or seconds=2; or another player", _level
-    ),
+    "level": Command("[N|KEYS|PLAYER]", f"1 to {len(LEVELS)}, keys such as depth=6, or another player", _level),
     "swap": Command("", "change sides", _swap),
     "moves": Command("", "the legal moves, and the game so far", _moves),
     "board": Command("", "draw the board again", _board),
@@ -220,7 +218,7 @@ COMMANDS = {
     "save": Command("FILE", "write the game: .ggf, .sgf or .txt", _save),
     "save!": Command("FILE", "the same, over a file that is there", _overwrite),
     "load": Command("FILE [N]", "go on with a game of a file, or from moves: f5d6c3", _load),
-    "new": Command("[COLOR]", f"another game, with {', '.join(COLORS[:-1])} or {COLORS[-1]} for you", _new),
+    "new": Command("[COLOR]", f"another game; you play {', '.join(COLORS)}", _new),
     "go": Command("", "let the player go on after an interruption", _go),
     "help": Command("", "this list", _help),
     "quit": Command("", "end (also q, exit, Ctrl-D)", _quit),

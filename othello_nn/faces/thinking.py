@@ -36,9 +36,9 @@ class Level:
 
 
 LEVELS = (
-    Level("depth=1,epsilon=0.3", "looks one move ahead; three moves in ten are left to chance"),
-    Level("depth=1,epsilon=0.1", "looks one move ahead; one move in ten is left to chance"),
-    Level("depth=1", "looks one move ahead"),
+    Level("depth=1,epsilon=0.3", "one move ahead, three in ten left to chance"),
+    Level("depth=1,epsilon=0.1", "one move ahead, one in ten left to chance"),
+    Level("depth=1", "one move ahead"),
     Level("depth=2", "its move and your reply"),
     Level("depth=4", "four moves ahead"),
     Level("depth=6", "six moves ahead"),
