@@ -218,7 +218,7 @@ COMMANDS = {
     "save": Command("FILE", "write the game: .ggf, .sgf or .txt", _save),
     "save!": Command("FILE", "the same, over a file that is there", _overwrite),
     "load": Command("FILE [N]", "go on with a game of a file, or from moves: f5d6c3", _load),
-    "new": Command("[COLOR]", f"another game; you play {', '.join(COLORS)}", _new),
+    "new": Command("[COLOR]", f"another game, as {', '.join(COLORS)}", _new),
     "go": Command("", "let the player go on after an interruption", _go),
     "help": Command("", "this list", _help),
     "quit": Command("", "end (also q, exit, Ctrl-D)", _quit),
