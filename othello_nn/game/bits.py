@@ -128,7 +128,9 @@ def _emit_flips(builder, mover, opponent, square):
     return _or_lanes(builder, builder.or_(up, builder.and_(above, lower)))
 
 
-def _emit_legal(builder, mover, opponent):
+def emit_ends(builder, mover, opponent):
+    """Two vectors, a lane for each axis, upwards and downwards: the squares behind a run of opposing discs that begins
+    next to one of the mover's. Those that are empty are moves."""
     movers, opponents = _splat(builder, mover), _splat(builder, opponent)
     inner = builder.and_(opponents, _lanes(AXIS_MASKS))
     one, two = _lanes(AXIS_SHIFTS), _lanes([2 * s for s in AXIS_SHIFTS])
@@ -141,7 +143,11 @@ def _emit_legal(builder, mover, opponent):
         run = builder.or_(run, builder.and_(pairs, shift(run, two)))
         run = builder.or_(run, builder.and_(pairs, shift(run, two)))
         ends.append(shift(run, one))
-    reached = _or_lanes(builder, builder.or_(ends[0], ends[1]))
+    return ends
+
+
+def _emit_legal(builder, mover, opponent):
+    reached = _or_lanes(builder, builder.or_(*emit_ends(builder, mover, opponent)))
     return builder.and_(reached, builder.not_(builder.or_(mover, opponent)))
 
 

@@ -22,12 +22,10 @@ from othello_nn.engine.lanes import emit_cells, emit_sum, feature_kernels, named
 from othello_nn.engine.tables import Shapes, symmetric_placements
 from othello_nn.engine.ttable import SCORE_DISC
 from othello_nn.game.bits import (
-    AXIS_MASKS,
-    AXIS_SHIFTS,
     I16,
     I32,
     I64,
-    LANES,
+    emit_ends,
     flips_of,
     intrinsic,
     legal_of,
@@ -85,31 +83,12 @@ def direction_planes(typingctx, mover, opponent):
     """In how many directions a move of ``mover`` flips discs: boards of the binary digits 1, 2, 4 and 8."""
 
     def codegen(context, builder, signature, args):
-        def constant(values):
-            return ir.Constant(LANES, [ir.Constant(I64, value) for value in values])
-
-        def splat(word):
-            undefined = ir.Constant(LANES, ir.Undefined)
-            single = builder.insert_element(undefined, word, ir.Constant(I32, 0))
-            return builder.shuffle_vector(single, undefined, ir.Constant(ir.VectorType(I32, 4), [0] * 4))
-
-        movers, opponents = splat(args[0]), splat(args[1])
-        empty = splat(builder.not_(builder.or_(*args)))
-        inner = builder.and_(opponents, constant(AXIS_MASKS))
-        one, two = constant(AXIS_SHIFTS), constant([2 * shift for shift in AXIS_SHIFTS])
-        ends = []
-        for shift in (builder.shl, builder.lshr):
-            # As in game/bits.py: runs of opposing discs next to the mover's, of length up to 1, 2, 4 and 6.
-            run = builder.and_(inner, shift(movers, one))
-            run = builder.or_(run, builder.and_(inner, shift(run, one)))
-            pairs = builder.and_(inner, shift(inner, one))
-            run = builder.or_(run, builder.and_(pairs, shift(run, two)))
-            run = builder.or_(run, builder.and_(pairs, shift(run, two)))
-            ends.append(builder.and_(shift(run, one), empty))
-        ones, twos = (
-            [builder.extract_element(half, ir.Constant(I32, lane)) for lane in range(4)]
-            for half in _add(builder, *ends)
-        )
+        free = builder.not_(builder.or_(*args))
+        ends = [
+            [builder.and_(builder.extract_element(end, ir.Constant(I32, lane)), free) for lane in range(4)]
+            for end in emit_ends(builder, *args)
+        ]
+        ones, twos = zip(*(_add(builder, *both) for both in zip(*ends, strict=True)), strict=True)
         first, carry_1 = _add(builder, *ones[:3])
         first, carry_2 = _add(builder, first, ones[3])
         left, carry_3 = _add(builder, *twos[:3])
