@@ -96,7 +96,7 @@ def test_help_is_quick_and_imports_nothing_heavy(words):
         run(*words, "--help")
         return time.perf_counter() - started
 
-    assert any(seconds() < 0.3 for _ in range(10))  # the other test process may be at work
+    assert any(seconds() < 0.3 for _ in range(3))
 
 
 def test_help_names_every_command_and_no_other(play):
