@@ -6,12 +6,12 @@
     python play.py match champion swh          two players, many games
     python play.py --help                      everything else
 
-``othello_nn/faces/cli.py`` is where it begins.
+``othello_nn/cli/main.py`` is where it begins.
 """
 
 import sys
 
-from othello_nn.faces.cli import main
+from othello_nn.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -8,12 +8,12 @@
     tensorboard --logdir runs                       watch it learn
     python train.py --help                          everything else
 
-``othello_nn/faces/training.py`` is where it begins, ``othello_nn/learn/trainer.py`` is the loop.
+``othello_nn/cli/train.py`` is where it begins, ``othello_nn/learn/trainer.py`` is the loop.
 """
 
 import sys
 
-from othello_nn.faces.training import main
+from othello_nn.cli.train import main
 
 if __name__ == "__main__":
     sys.exit(main())

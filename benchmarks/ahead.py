@@ -18,8 +18,8 @@ from benchmarks.harness import Report, Settings, benchmark, markdown_table
 from benchmarks.midgames import played_positions
 from othello_nn.engine import Engine, Limit
 from othello_nn.engine.driver import EXACT_AHEAD, WLD_AHEAD
-from othello_nn.faces.progress import progress
 from othello_nn.game import Position
+from othello_nn.progress import progress
 
 EMPTIES = (16, 18, 20, 22)
 POSITIONS_EACH = 8

@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from othello_nn.engine import Engine, Limit, Options
-from othello_nn.engine.evaluate import Mobility
-from othello_nn.engine.tables import LeafEvaluator
+from othello_nn.engine.leaf.mobility import Mobility
+from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.game import OthelloError, Position
-from othello_nn.game.obf import ObfEntry
-from othello_nn.game.records import read_obf
-from othello_nn.players.catalog import BEST, CHECKPOINTS
+from othello_nn.game.formats.files import read_obf
+from othello_nn.game.formats.obf import ObfEntry
 from othello_nn.players.searching import table_evaluator
+from othello_nn.resources import BEST, CHECKPOINTS
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results.jsonl"

@@ -22,12 +22,13 @@ from othello_nn.arena.league import LeagueResult, league, league_player
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import make_openings
 from othello_nn.config import Config, load_preset
-from othello_nn.engine.compile import Evaluator, compile_net
-from othello_nn.learn.learner import Learner, make_learner
-from othello_nn.learn.processes import Processes
-from othello_nn.learn.td import float_state, opponent_evaluator
+from othello_nn.engine.leaf.compile import Evaluator, compile_net
+from othello_nn.learn.distributed import Processes
+from othello_nn.learn.learner import Learner
+from othello_nn.learn.make import make_learner
+from othello_nn.learn.td.learners import float_state, opponent_evaluator
 from othello_nn.nets import export
-from othello_nn.players.tuples import load_tuples
+from othello_nn.players.classic.league_tuples import load_tuples
 
 FIGURE_7 = ROOT / "tests" / "fixtures" / "figure7.tuples"
 OPENING_PLIES = 7

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.harness import POSITIONS
 from othello_nn.engine import Engine, Limit, Options
-from othello_nn.engine.evaluate import Mobility
+from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.game import PASS, Position
 
 OPENING_PLIES = 8

@@ -16,7 +16,7 @@ from benchmarks.midgames import after_best
 from othello_nn.arena.openings import random_openings
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.driver import Driver
-from othello_nn.engine.tables import weighted_squares
+from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.engine.ttable import ENTRY_BYTES
 from othello_nn.engine.workspace import (
     EVALUATOR_ORDER,
@@ -29,8 +29,9 @@ from othello_nn.engine.workspace import (
     TABLE_CUTS,
     TABLE_MOVE,
 )
-from othello_nn.faces.progress import progress
-from othello_nn.game import PASS, Position, kernels
+from othello_nn.game import PASS, Position
+from othello_nn.kernels import board
+from othello_nn.progress import progress
 
 # --- KEYANO, Table 1 -------------------------------------------------------------------------------------------------
 
@@ -206,7 +207,7 @@ def branching_factor(nodes: int, depth: int) -> float:
 
 def minimal_factor(position: Position, depth: int) -> float:
     """The least that αβ can attain (Slagle and Dixon): leaves of the minimal tree, given the unpruned branching."""
-    leaves = kernels.perft(np.uint64(position.mover), np.uint64(position.opponent), np.int64(RAW_DEPTH))
+    leaves = board.perft(np.uint64(position.mover), np.uint64(position.opponent), np.int64(RAW_DEPTH))
     raw = leaves ** (1 / RAW_DEPTH)
     return (raw ** -(-depth // 2) + raw ** (depth // 2) - 1) ** (1 / depth)
 

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # this clone's 
 
 from benchmarks import ahead, harness, learning, papers, solving, speed, strength
 from benchmarks.harness import BENCHMARKS, BenchmarkError, Settings
+from othello_nn.errors import did_you_mean
 from othello_nn.game import OthelloError
-from othello_nn.players.spec import did_you_mean
 
 # Importing a module registers its benchmarks; they are listed and run in this order.
 MODULES = (speed, solving, ahead, papers, learning, strength)

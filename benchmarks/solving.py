@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness import POSITIONS, BenchmarkError, Report, Settings, benchmark, markdown_table, read_positions
+from othello_nn.cli.positions import is_right
 from othello_nn.engine import Engine, Result
-from othello_nn.faces.progress import progress
-from othello_nn.faces.solving import is_right
 from othello_nn.game import move_name
-from othello_nn.game.obf import ObfEntry
+from othello_nn.game.formats.obf import ObfEntry
+from othello_nn.progress import progress
 
 ENDGAMES = POSITIONS / "endgames.obf"
 PARALLEL_EMPTIES = range(22, 25)

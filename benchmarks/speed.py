@@ -25,13 +25,15 @@ from benchmarks.harness import (
     shipped_positions,
 )
 from othello_nn.engine import Engine, Limit
-from othello_nn.engine.compile import compile_net
-from othello_nn.engine.evaluate import leaf_begin, leaf_child, leaf_score
-from othello_nn.engine.tables import PATTERNS, LeafEvaluator, Shapes
-from othello_nn.game import Position, kernels
-from othello_nn.game.bits import flips_of, legal_of, lowest_square, popcount
-from othello_nn.game.kernels import ONE, ZERO
-from othello_nn.players.catalog import BEST
+from othello_nn.engine.leaf.compile import compile_net
+from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_score
+from othello_nn.engine.leaf.shapes import PATTERNS, Shapes
+from othello_nn.engine.leaf.tables import LeafEvaluator
+from othello_nn.game import Position
+from othello_nn.kernels import board, chance
+from othello_nn.kernels.bits import flips_of, legal_of, lowest_square, popcount
+from othello_nn.kernels.board import ONE, ZERO
+from othello_nn.resources import BEST
 
 PERFT_LEAVES = {9: 3_005_288, 11: 212_258_800}
 PLAYOUT_SEED = 1
@@ -51,7 +53,7 @@ def _masks(position: Position) -> tuple[np.uint64, np.uint64]:
 def perft(settings: Settings) -> Report:
     depth = settings.size(11, 9)
     start = _masks(Position.start())
-    seconds, leaves = median_seconds(lambda: int(kernels.perft(*start, np.int64(depth))), settings.repeats())
+    seconds, leaves = median_seconds(lambda: int(board.perft(*start, np.int64(depth))), settings.repeats())
     speed = leaves / seconds / 1e6
     right = leaves == PERFT_LEAVES[depth]
     rows = [(depth, f"{leaves:,}", f"{seconds:.3f}", f"{speed:,.0f}")]
@@ -70,7 +72,7 @@ def playouts(settings: Settings) -> Report:
     scores = np.zeros(settings.size(100_000, 5_000), np.int64)
     start = _masks(Position.start())
     seconds, _ = median_seconds(
-        lambda: kernels.random_playouts(*start, np.uint64(PLAYOUT_SEED), scores), settings.repeats()
+        lambda: chance.random_playouts(*start, np.uint64(PLAYOUT_SEED), scores), settings.repeats()
     )
     speed, mean, wins = len(scores) / seconds, float(scores.mean()), float((scores > 0).mean())
     rows = [(f"{len(scores):,}", f"{seconds:.3f}", f"{speed:,.0f}", f"{mean:+.2f}", f"{wins:.1%}")]

@@ -19,11 +19,11 @@ from othello_nn.arena.match import MatchResult, play_match
 from othello_nn.arena.openings import Opening, make_openings
 from othello_nn.arena.rating import Rating, ratings
 from othello_nn.arena.tournament import Standing, TournamentResult, play_tournament
-from othello_nn.faces.analysis import judge_game, make_judge
-from othello_nn.faces.progress import progress
-from othello_nn.game.game_record import Game
+from othello_nn.cli.analyze import judge_game, make_judge
+from othello_nn.game.record import Game
 from othello_nn.game.syntax import scan_moves
 from othello_nn.players import PlayerError, make_player, parse_spec
+from othello_nn.progress import progress
 
 FIGURE_7 = ROOT / "tests" / "fixtures" / "figure7.tuples"
 JOBS = os.cpu_count() or 1

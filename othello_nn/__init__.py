@@ -5,14 +5,7 @@
 (29, 43, 45)
 """
 
-from othello_nn.game import (
-    PASS,
-    IllegalMoveError,
-    InvalidMoveError,
-    InvalidPositionError,
-    OthelloError,
-    Position,
-)
+from othello_nn.game import PASS, IllegalMoveError, InvalidMoveError, InvalidPositionError, OthelloError, Position
 
 __version__ = "0.1.0"
 

@@ -1,7 +1,7 @@
 """A trained net as one self-describing safetensors file: ``Checkpoint.save`` and ``Checkpoint.load``.
 
 Everything that trains writes this, everything that plays reads it, and neither needs the other: NumPy and safetensors
-are enough. ``nets`` makes a torch net of it, ``engine/compile.py`` an evaluator for the search. In the file,
+are enough. ``nets`` makes a torch net of it, ``engine/leaf/compile.py`` an evaluator for the search. In the file,
 
 * the metadata hold ``format`` (name and version), ``net`` (the net's configuration, JSON), ``info`` (recipe, metrics,
   versions: anything JSON) and ``unit`` (see ``UNIT``);
@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from othello_nn.errors import OthelloError
 from othello_nn.game import rules
-from othello_nn.game.syntax import OthelloError
 
 FORMAT_NAME, FORMAT_VERSION = "othello_nn.net", 1
 FORMAT = f"{FORMAT_NAME}/{FORMAT_VERSION}"

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from othello_nn.game.syntax import OthelloError, shorten
-from othello_nn.players.spec import did_you_mean
+from othello_nn.errors import OthelloError, did_you_mean, shorten
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 DEFAULT_PRESET = "quick"
@@ -43,7 +42,7 @@ class Section:
 
 @dataclass(frozen=True)
 class TD(Section):
-    """Temporal-difference learning from games (``learn/td.py``)."""
+    """Temporal-difference learning from games (``learn/td/learners.py``)."""
 
     lam: float = _option(0.7, 0, 1, key="lambda")
     """λ: 0 learns from the next position alone, 1 from the result alone."""
@@ -72,7 +71,7 @@ class TD(Section):
 
 @dataclass(frozen=True)
 class Optim(Section):
-    """How weights move (``learn/optim.py``, ``learn/online.py``)."""
+    """How weights move (``learn/td/optim.py``, ``learn/td/online.py``)."""
 
     kind: str = _option("tc", choices=("tc", "adam", "sgd"))
     """Temporal coherence, Adam, or plain gradient descent."""
@@ -298,7 +297,7 @@ def _assign(config: dict[str, Any], current: Config, path: str, value: Any) -> N
 
 def _assign_net(config: dict[str, Any], names: list[str], value: Any, path: str) -> None:
     """Into the outermost net that knows the option: ``net.maps`` reaches the triangle net inside a staged one."""
-    from othello_nn.nets.registry import net_options
+    from othello_nn.nets.base import net_options
 
     config["net"] = net = _copied(config["net"])
     while len(names) > 1 and isinstance(net.get(names[0]), dict):

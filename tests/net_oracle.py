@@ -1,6 +1,6 @@
 """Nets as checkpoints, made without torch, and what they are worth by definition: plain Python, one square at a time.
 
-Read ``discs_of``: it is the oracle for everything ``engine/compile.py`` does.
+Read ``discs_of``: it is the oracle for everything ``engine/leaf/compile.py`` does.
 """
 
 import math
@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from othello_nn.checkpoint import Checkpoint
-from othello_nn.engine.tables import Shapes
+from othello_nn.engine.leaf.shapes import Shapes
 from othello_nn.game import rules
 
 TRIANGLE = ("a1", "b1", "c1", "d1", "b2", "c2", "d2", "c3", "d3", "d4")

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from othello_nn.game import PASS, Position
-from othello_nn.game.game_record import Game, MoveNote
+from othello_nn.game.record import Game, MoveNote
 from othello_nn.game.rules import START_MOVER, START_OPPONENT, squares_in
 
 _EXAMPLES = os.environ.get("OTHELLO_EXAMPLES")
@@ -64,7 +64,7 @@ def endings(seed: int, games: int, fewest: int, most: int) -> list[tuple[int, in
 
     Drawing tens of thousands of positions through `Position` would take minutes.
     """
-    from othello_nn.game.kernels import flips, legal_moves
+    from othello_nn.kernels.board import flips, legal_moves
 
     rng = np.random.default_rng(seed)
     found: list[tuple[int, int]] = []

@@ -7,14 +7,15 @@ import random
 import pytest
 from strategies import FINISHED
 
+from othello_nn.cli import analyze as analysis
+from othello_nn.cli import main as cli
+from othello_nn.cli.analyze import EngineJudge, PlayerJudge, is_equivalent, judge_game, make_judge
 from othello_nn.engine import Engine, Limit, Result
-from othello_nn.engine.evaluate import Mobility
-from othello_nn.faces import analysis, cli
-from othello_nn.faces.analysis import EngineJudge, PlayerJudge, is_equivalent, judge_game, make_judge
+from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.game import PASS, Position, rules
-from othello_nn.game.game_record import Game
+from othello_nn.game.formats.files import write_games
 from othello_nn.game.notation import parse_transcript
-from othello_nn.game.records import write_games
+from othello_nn.game.record import Game
 from othello_nn.players import make_player
 from othello_nn.players.base import BasePlayer, Choice, Line
 from othello_nn.players.simple import SWH

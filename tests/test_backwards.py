@@ -10,7 +10,7 @@ from othello_nn.game import rules
 from othello_nn.game.rules import squares_in
 from othello_nn.learn import backwards
 from othello_nn.learn.backwards import BackwardsLearner, Labelled, fit, symmetric
-from othello_nn.learn.batch import transform
+from othello_nn.learn.td.batch import transform
 from othello_nn.nets import make_net
 
 # Shapes of the centre: on those of the edge, early positions read one cell many times, which a fit cannot bear.

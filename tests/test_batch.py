@@ -7,9 +7,10 @@ import pytest
 import torch
 from strategies import endings, scattered
 
-from othello_nn.game import kernels, rules
+from othello_nn.game import rules
 from othello_nn.game.rules import FULL_MASK, PASS, START_MOVER, START_OPPONENT, squares_in
-from othello_nn.learn import batch
+from othello_nn.kernels import board
+from othello_nn.learn.td import batch
 
 word = np.uint64
 
@@ -47,7 +48,7 @@ def test_popcount():
 
 def test_legal_moves(sample):
     mover, opponent = tensors(sample)
-    expected = [int(kernels.legal_moves(word(m), word(o))) for m, o in sample]
+    expected = [int(board.legal_moves(word(m), word(o))) for m, o in sample]
     assert batch.as_masks(batch.legal_moves(mover, opponent)) == expected
     some = range(0, len(sample), 50)
     assert [expected[i] for i in some] == [rules.legal_mask(*sample[i]) for i in some]
@@ -58,7 +59,7 @@ def test_flips_on_every_empty_square(sample):
     assert len(cases) > 50_000
     mover, opponent = tensors([case[:2] for case in cases])
     turned = batch.as_masks(batch.flips(mover, opponent, batch.boards(1 << square for _, _, square in cases)))
-    assert turned == [int(kernels.flips(word(m), word(o), square)) for m, o, square in cases]
+    assert turned == [int(board.flips(word(m), word(o), square)) for m, o, square in cases]
     assert max(mask.bit_count() for mask in turned) >= 12
 
 

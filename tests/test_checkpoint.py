@@ -14,7 +14,7 @@ import pytest
 from net_oracle import random_checkpoint
 
 from othello_nn.checkpoint import FORMAT, Checkpoint, CheckpointError, Checks, check_positions, read_meta
-from othello_nn.engine.compile import load_evaluator, with_checks
+from othello_nn.engine.leaf.compile import load_evaluator, with_checks
 
 NET = {"kind": "ntuple", "tuples": [[0, 1, 2], [27, 36]], "stages": 3, "scale": 10.0}
 INFO = {"games": 12, "note": "λ = 0.5", "curve": [0.1, 0.2]}

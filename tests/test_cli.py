@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from othello_nn.cli import main as cli
+from othello_nn.cli import positions as solving
 from othello_nn.engine import Options, solve
-from othello_nn.faces import cli, solving
 from othello_nn.game import Position
-from othello_nn.game.obf import ObfEntry
-from othello_nn.game.records import read_games
+from othello_nn.game.formats.files import read_games
+from othello_nn.game.formats.obf import ObfEntry
 from othello_nn.game.rules import perft
 from othello_nn.players import parse_spec
 

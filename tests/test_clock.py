@@ -18,7 +18,7 @@ from othello_nn.engine.clock import (
     next_iteration_seconds,
     solver_reach,
 )
-from othello_nn.engine.evaluate import Mobility
+from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.game import PASS, Position
 
 ODD_MOVES = list(range(60, 0, -2))  # empties at the moves of the side that begins

@@ -12,8 +12,8 @@ from test_startup import run_fresh
 
 from othello_nn.checkpoint import Checkpoint, Checks
 from othello_nn.engine import Engine, Limit, Options
-from othello_nn.engine.blended import BlendedEvaluator
-from othello_nn.engine.compile import (
+from othello_nn.engine.leaf.blended import BlendedEvaluator
+from othello_nn.engine.leaf.compile import (
     ColouredEvaluator,
     CompileError,
     compile_checkpoint,
@@ -21,8 +21,9 @@ from othello_nn.engine.compile import (
     seen_from_behind,
     with_checks,
 )
-from othello_nn.engine.embedded import EmbeddedEvaluator, quantised
-from othello_nn.engine.tables import PATTERNS, Shapes, TableEvaluator
+from othello_nn.engine.leaf.embedded import EmbeddedEvaluator, quantised
+from othello_nn.engine.leaf.shapes import PATTERNS, Shapes
+from othello_nn.engine.leaf.tables import TableEvaluator
 from othello_nn.game import Position, rules
 
 TRIANGLE = {"kind": "triangle", "maps": 3, "scale": 10.0}
@@ -353,7 +354,7 @@ CACHED = """
 import numpy as np
 from othello_nn import Position
 from othello_nn.engine import Engine, Limit, Options
-from othello_nn.engine.compile import compile_net
+from othello_nn.engine.leaf.compile import compile_net
 maps = {"weights": np.ones((1, 10), "f"), "biases": np.zeros((1, 8), "f"), "outputs": np.ones((1, 8), "f") / 16}
 arrays = {f"nets.0.{name}": array for name, array in maps.items()} | {"nets.0.output_bias": np.zeros((), "f")}
 net = {"kind": "staged", "net": {"kind": "triangle", "maps": 1, "scale": 10.0}, "centres": [34], "width": 20.0}

@@ -8,8 +8,8 @@ import pytest
 
 from othello_nn import config as config_module
 from othello_nn.config import TD, Config, ConfigError, load_preset, preset_names
-from othello_nn.learn.learner import make_learner
-from othello_nn.learn.processes import Processes
+from othello_nn.learn.distributed import Processes
+from othello_nn.learn.make import make_learner
 from othello_nn.nets import make_net
 
 QUICK = load_preset("quick")

@@ -11,14 +11,14 @@ MODULES_WITH_EXAMPLES = [
     "othello_nn",
     "othello_nn.arena.openings",
     "othello_nn.arena.statistics",
-    "othello_nn.game.game_record",
+    "othello_nn.game.record",
     "othello_nn.game.notation",
-    "othello_nn.game.obf",
+    "othello_nn.game.formats.obf",
     "othello_nn.game.position",
     "othello_nn.game.rules",
     "othello_nn.game.syntax",
     "othello_nn.players",
-    "othello_nn.players.gtp_client",
+    "othello_nn.players.external.gtp",
     "othello_nn.players.spec",
 ]
 

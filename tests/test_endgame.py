@@ -19,7 +19,7 @@ from othello_nn.engine.last import last1, last2, last3, last4, last_squares
 from othello_nn.engine.ttable import TranspositionTable
 from othello_nn.engine.workspace import NODES, Workspace
 from othello_nn.game import PASS, Position, parse_square, rules
-from othello_nn.game.obf import parse_obf
+from othello_nn.game.formats.obf import parse_obf
 from othello_nn.game.rules import FULL_MASK, squares_in
 
 word = np.uint64

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from strategies import quick
 
 import othello_nn
-from othello_nn.faces import cli, engine
-from othello_nn.faces.engine import PlayerThread
-from othello_nn.faces.gtp import GtpEngine
-from othello_nn.faces.nboard import NBoardEngine, search_line
+from othello_nn.cli import main as cli
+from othello_nn.cli.engine import thread as engine
+from othello_nn.cli.engine.gtp import GtpEngine
+from othello_nn.cli.engine.nboard import NBoardEngine, search_line
+from othello_nn.cli.engine.thread import PlayerThread
 from othello_nn.game import PASS, Position
-from othello_nn.game.game_record import Game
+from othello_nn.game.formats.sgf import format_sgf
 from othello_nn.game.notation import parse_transcript
-from othello_nn.game.sgf import format_sgf
+from othello_nn.game.record import Game
 from othello_nn.players.base import Choice
 
 START = Position.start()

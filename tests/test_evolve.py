@@ -8,15 +8,16 @@ import torch
 
 from othello_nn.arena.league import league
 from othello_nn.checkpoint import check_positions
-from othello_nn.engine.compile import ColouredEvaluator, compile_checkpoint
-from othello_nn.engine.tables import Shapes, TableEvaluator
-from othello_nn.game.syntax import OthelloError
+from othello_nn.engine.leaf.compile import ColouredEvaluator, compile_checkpoint
+from othello_nn.engine.leaf.shapes import Shapes
+from othello_nn.engine.leaf.tables import TableEvaluator
+from othello_nn.errors import OthelloError
 from othello_nn.learn.evolve import EvolutionLearner, in_discs, league_score
-from othello_nn.nets.registry import export, make_net
-from othello_nn.nets.tuples import tuple_set
+from othello_nn.nets import export, make_net
+from othello_nn.nets.tuple_sets import tuple_set
+from othello_nn.players.classic.league_tuples import LARGEST_DISCS, load_tuples
 from othello_nn.players.searching import square_evaluator
 from othello_nn.players.simple import SWH
-from othello_nn.players.tuples import LARGEST_DISCS, load_tuples
 
 FIGURE_7 = Path(__file__).parent / "fixtures" / "figure7.tuples"
 ONES = {"kind": "ntuple", "tuples": "all-1"}

@@ -19,7 +19,7 @@ from othello_nn.arena.openings import make_openings
 from othello_nn.game import PASS, Position
 from othello_nn.game.notation import move_name, parse_transcript
 from othello_nn.players import Line, PlayerError, PlayerFailure, make_player, parse_spec
-from othello_nn.players.gtp_client import drawn_board
+from othello_nn.players.external.gtp import drawn_board
 
 ROOT = Path(__file__).resolve().parent.parent
 START = Position.start()
@@ -351,7 +351,7 @@ def test_a_program_that_hangs_is_not_waited_for(engine, how):
 
 
 def test_a_game_clock_ends_the_wait(engine, monkeypatch):
-    monkeypatch.setattr("othello_nn.players.external.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("othello_nn.players.external.player.GRACE_SECONDS", 0.1)
     player = engine("gtp", "hangs")
     player.warm_up()
     started = time.monotonic()
@@ -375,7 +375,7 @@ def test_harmless_habits(engine, how, answer):
 )
 def test_a_program_that_does_not_start_is_a_players_mistake(engine, monkeypatch, how, message):
     if how == "never answers":
-        monkeypatch.setattr("othello_nn.players.external.GREETING_SECONDS", 0.2)
+        monkeypatch.setattr("othello_nn.players.external.player.GREETING_SECONDS", 0.2)
     player = engine("gtp", how)
     with pytest.raises(PlayerError, match=r"^[^\n]*$") as error:
         player.warm_up()

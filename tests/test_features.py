@@ -12,25 +12,26 @@ from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import random_openings
 from othello_nn.checkpoint import Checkpoint, CheckpointError
 from othello_nn.engine import Limit
-from othello_nn.engine.evaluate import LEAF_LIMIT, score_all
+from othello_nn.engine.leaf.door import score_all
 from othello_nn.engine.oneply import new_scratch
-from othello_nn.engine.ttable import SCORE_DISC
+from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
+from othello_nn.fit import features as fit_features
+from othello_nn.fit.features import Recipe, fit, greedy_move, labelled, least_squares, main, mixed_move, stage_empties
 from othello_nn.game import Position, rules
-from othello_nn.game.kernels import random_stream
 from othello_nn.game.rules import squares_in
-from othello_nn.players import PlayerError, features, fit_features, make_player, player_names
-from othello_nn.players.features import COUNT, SHIPPED, STAGES, TERMS, FeatureEvaluator, shipped_features, term_values
-from othello_nn.players.fit_features import (
-    Recipe,
-    fit,
-    greedy_move,
-    labelled,
-    least_squares,
-    main,
-    mixed_move,
-    stage_empties,
+from othello_nn.kernels.chance import random_stream
+from othello_nn.players import PlayerError, make_player, player_names
+from othello_nn.players.classic import features
+from othello_nn.players.classic.features import (
+    COUNT,
+    SHIPPED,
+    STAGES,
+    TERMS,
+    FeatureEvaluator,
+    shipped_features,
+    term_values,
 )
-from othello_nn.players.wystan import WYSTAN
+from othello_nn.players.classic.wystan import WYSTAN
 
 FULL = 2**64 - 1
 TINY = Recipe(positions=60, depth=3, solve_empties=4, seed=3)
@@ -328,7 +329,7 @@ def test_a_damaged_file_is_refused(harm, message, tmp_path):
 def test_without_its_file_the_player_says_how_to_make_it(monkeypatch, tmp_path):
     monkeypatch.setattr(features, "SHIPPED", tmp_path / "features.safetensors")
     shipped_features.cache_clear()
-    with pytest.raises(PlayerError, match=r"not there; python -m othello_nn\.players\.fit_features makes it"):
+    with pytest.raises(PlayerError, match=r"not there; python -m othello_nn\.fit\.features makes it"):
         make_player("features")
     shipped_features.cache_clear()
 

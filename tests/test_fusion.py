@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from test_tables import boards, plain_value, random_shapes
 
-from othello_nn.engine.fusion import Fusion, board_lines, fuse
-from othello_nn.engine.tables import PATTERNS, Placement, Shapes, TableEvaluator
-from othello_nn.nets.tuples import tuple_set
+from othello_nn.engine.leaf.fusion import Fusion, board_lines, fuse
+from othello_nn.engine.leaf.shapes import PATTERNS, Placement, Shapes
+from othello_nn.engine.leaf.tables import TableEvaluator
+from othello_nn.nets.tuple_sets import tuple_set
 
 
 def check_sums(shapes: Shapes, seed: int, stages: int = 2) -> Shapes:

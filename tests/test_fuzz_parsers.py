@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import FINISHED, games, positions, quick, wthor, wthor_game, wthor_names
 
 from othello_nn.game import OthelloError, Position, parse_board, parse_move, parse_square, parse_transcript
-from othello_nn.game.records import (
+from othello_nn.game.formats.files import (
     Game,
     ObfEntry,
     RecordError,

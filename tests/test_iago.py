@@ -10,13 +10,16 @@ from strategies import positions, quick, scattered, symmetry_numbers
 
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import random_openings
-from othello_nn.engine.evaluate import LEAF_LIMIT, score_all
+from othello_nn.engine.leaf.door import score_all
+from othello_nn.engine.score import LEAF_LIMIT
+from othello_nn.fit import iago as fit_iago
 from othello_nn.game import Position
 from othello_nn.game.rules import FULL_MASK, flips_mask, legal_mask, squares_in, transform_mask
 from othello_nn.game.syntax import parse_square
-from othello_nn.players import fit_iago, iago, iago_edges, make_player
-from othello_nn.players.iago import compared, iago_evaluator
-from othello_nn.players.iago_edges import CHANCES, ITERATIONS, edge_values, inverse_edges
+from othello_nn.players import make_player
+from othello_nn.players.classic import iago, iago_edges
+from othello_nn.players.classic.iago import compared, iago_evaluator
+from othello_nn.players.classic.iago_edges import CHANCES, ITERATIONS, edge_values, inverse_edges
 
 # --- a slow IAGO: edges are strings of X (own), O (other) and . ------------------------------------------------------
 

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from othello_nn.engine.oneply import new_scratch
-from othello_nn.game import rules
-from othello_nn.players.features import shipped_features
-from othello_nn.players.information import (
+from othello_nn.fit.information import (
     entropy,
     gains,
     information_gain,
@@ -18,6 +16,8 @@ from othello_nn.players.information import (
     square_classes,
     state_counts,
 )
+from othello_nn.game import rules
+from othello_nn.players.classic.features import shipped_features
 
 
 def test_entropy_in_bits():

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from strategies import endings, masks, positions, quick, scattered, symmetry_numbers
 
-from othello_nn.game import Position, kernels, rules
+from othello_nn.game import Position, rules
 from othello_nn.game.rules import DIRECTIONS, FULL_MASK, START_MOVER, START_OPPONENT, squares_in
+from othello_nn.kernels import board, chance
 
 PERFT = (4, 12, 56, 244, 1396, 8200, 55092, 390216, 3005288, 24571284, 212258800)
 word = np.uint64
@@ -32,11 +33,11 @@ LINES = [lines_through(square) for square in range(64)]
 
 
 def check_rules(mover: int, opponent: int) -> None:
-    assert kernels.legal_moves(word(mover), word(opponent)) == rules.legal_mask(mover, opponent)
-    assert kernels.mobility(word(mover), word(opponent)) == rules.legal_mask(mover, opponent).bit_count()
+    assert board.legal_moves(word(mover), word(opponent)) == rules.legal_mask(mover, opponent)
+    assert board.mobility(word(mover), word(opponent)) == rules.legal_mask(mover, opponent).bit_count()
     for square in squares_in(~(mover | opponent) & FULL_MASK):
-        assert kernels.flips(word(mover), word(opponent), square) == rules.flips_mask(mover, opponent, square)
-    assert kernels.final_score(word(mover), word(opponent)) == rules.final_score(mover, opponent)
+        assert board.flips(word(mover), word(opponent), square) == rules.flips_mask(mover, opponent, square)
+    assert board.final_score(word(mover), word(opponent)) == rules.final_score(mover, opponent)
 
 
 @quick
@@ -68,11 +69,11 @@ def test_every_line_that_can_be_flipped():
         for ray in rules.RAYS[square]:
             for length in range(1, len(ray)):
                 run, closing = sum(ray[:length]), ray[length]
-                assert kernels.flips(word(closing), word(run), square) == run
-                assert kernels.legal_moves(word(closing), word(run)) >> square & 1
-                assert kernels.flips(word(0), word(run | closing), square) == 0
+                assert board.flips(word(closing), word(run), square) == run
+                assert board.legal_moves(word(closing), word(run)) >> square & 1
+                assert board.flips(word(0), word(run | closing), square) == 0
                 if length > 1:
-                    assert kernels.flips(word(closing), word(run ^ ray[length // 2]), square) == 0
+                    assert board.flips(word(closing), word(run ^ ray[length // 2]), square) == 0
 
 
 @quick
@@ -80,20 +81,20 @@ def test_every_line_that_can_be_flipped():
 def test_perft_of_any_position(position):
     for depth in range(4 if position.empties < 12 else 3):
         expected = rules.perft(position.mover, position.opponent, depth)
-        assert kernels.perft(word(position.mover), word(position.opponent), depth) == expected
+        assert board.perft(word(position.mover), word(position.opponent), depth) == expected
 
 
 @pytest.mark.parametrize(("depth", "count"), list(enumerate(PERFT, start=1)))
 def test_perft_from_the_start(depth, count):
-    assert kernels.perft(word(START_MOVER), word(START_OPPONENT), depth) == count
+    assert board.perft(word(START_MOVER), word(START_OPPONENT), depth) == count
 
 
 @quick
 @given(masks, symmetry_numbers)
 def test_images(mask, k):
-    assert kernels.transform(word(mask), k) == rules.transform_mask(mask, k)
-    assert kernels.mirror_files(word(mask)) == rules.transform_mask(mask, 1)
-    assert kernels.transpose(word(mask)) == rules.transform_mask(mask, 4)
+    assert board.transform(word(mask), k) == rules.transform_mask(mask, k)
+    assert board.mirror_files(word(mask)) == rules.transform_mask(mask, 1)
+    assert board.transpose(word(mask)) == rules.transform_mask(mask, 4)
 
 
 @quick
@@ -103,9 +104,9 @@ def test_neighbours_and_potential_mobility(first, second):
         return {s for s in range(64) for t in squares_in(mask) if max(abs(s // 8 - t // 8), abs(s % 8 - t % 8)) <= 1}
 
     mover, opponent = first & second, second & ~first
-    assert kernels.neighbours(word(opponent)) == mask_of(near(opponent))
+    assert board.neighbours(word(opponent)) == mask_of(near(opponent))
     beside = near(opponent) - set(squares_in(mover | opponent))
-    assert kernels.potential_mobility(word(mover), word(opponent)) == len(beside)
+    assert board.potential_mobility(word(mover), word(opponent)) == len(beside)
 
 
 @quick
@@ -113,13 +114,13 @@ def test_neighbours_and_potential_mobility(first, second):
 def test_odd_regions(empty):
     quarters = [mask_of(8 * (r + i) + c + j for i in range(4) for j in range(4)) for r in (0, 4) for c in (0, 4)]
     odd = sum(quarter for quarter in quarters if (empty & quarter).bit_count() % 2)
-    assert kernels.odd_regions(word(empty)) == odd
+    assert board.odd_regions(word(empty)) == odd
 
 
 @quick
 @given(masks.filter(bool))
 def test_nth_square(mask):
-    assert [kernels.nth_square(word(mask), n) for n in range(mask.bit_count())] == squares_in(mask)
+    assert [board.nth_square(word(mask), n) for n in range(mask.bit_count())] == squares_in(mask)
 
 
 # --- stable discs ----------------------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ def test_stable_discs_are_those_of_the_definition(source, count):
     boards, found = source(2, count, 0, 30), 0
     for mover, opponent in boards:
         stable = stable_by_definition(mover, opponent)
-        assert kernels.stable_discs(word(mover), word(opponent)) == stable
+        assert board.stable_discs(word(mover), word(opponent)) == stable
         found += stable.bit_count()
     assert found > 2 * len(boards)
 
@@ -171,7 +172,7 @@ def test_stable_discs_never_turn_in_any_continuation():
     safe = 0
     for mover, opponent in endings(4, 120, 5, 6) + endings(6, 8, 7, 7) + scattered(5, 600, 2, 7):
         turned = turned_ever(mover, opponent)
-        stable = kernels.stable_discs(word(mover), word(opponent)) | kernels.stable_discs(word(opponent), word(mover))
+        stable = board.stable_discs(word(mover), word(opponent)) | board.stable_discs(word(opponent), word(mover))
         assert not stable & turned
         safe += (~turned & (mover | opponent)).bit_count() - stable.bit_count()
     assert safe > 0  # it is only a bound: some discs are safe for other reasons
@@ -183,8 +184,8 @@ def test_stable_discs_never_turn_in_a_random_continuation(position, seed):
     rng = random.Random(seed)
     stable = {False: 0, True: 0}  # by "is it black's"
     while not position.is_over:
-        mine = kernels.stable_discs(word(position.mover), word(position.opponent))
-        theirs = kernels.stable_discs(word(position.opponent), word(position.mover))
+        mine = board.stable_discs(word(position.mover), word(position.opponent))
+        theirs = board.stable_discs(word(position.opponent), word(position.mover))
         stable[position.black_to_move] |= mine
         stable[not position.black_to_move] |= theirs
         assert not stable[position.black_to_move] & ~position.mover
@@ -218,13 +219,13 @@ def playout_by_rules(mover: int, opponent: int, state: int) -> int:
 @given(positions(), masks.filter(bool))
 def test_a_playout_is_a_legal_game(position, seed):
     expected = playout_by_rules(position.mover, position.opponent, seed)
-    assert kernels.random_playout(word(position.mover), word(position.opponent), word(seed)) == expected
+    assert chance.random_playout(word(position.mover), word(position.opponent), word(seed)) == expected
 
 
 def playouts(seed: int, count: int, position: Position | None = None) -> np.ndarray:
     position = position or Position.start()
     scores = np.empty(count, np.int64)
-    kernels.random_playouts(word(position.mover), word(position.opponent), word(seed), scores)
+    chance.random_playouts(word(position.mover), word(position.opponent), word(seed), scores)
     return scores
 
 

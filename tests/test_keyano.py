@@ -17,15 +17,18 @@ from strategies import endings, scattered
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import make_openings
 from othello_nn.checkpoint import Checkpoint, CheckpointError
-from othello_nn.engine.evaluate import LEAF_LIMIT
-from othello_nn.engine.tables import symmetric
+from othello_nn.engine.leaf.shapes import symmetric
+from othello_nn.engine.score import LEAF_LIMIT
+from othello_nn.fit import keyano as fit_keyano
+from othello_nn.fit import keyano_statistics
+from othello_nn.fit.keyano_games import SOLVED_EMPTIES, play_games
+from othello_nn.fit.keyano_statistics import blended_value, lost_of, non_negative_fit
 from othello_nn.game import OthelloError, Position, rules
 from othello_nn.game.syntax import parse_square
-from othello_nn.players import PlayerError, fit_keyano, keyano, keyano_statistics, make_player
-from othello_nn.players.keyano import FITTED, KeyanoEvaluator, shipped_keyano
-from othello_nn.players.keyano_games import SOLVED_EMPTIES, play_games
-from othello_nn.players.keyano_kernels import COUNTS, PATTERNS, SHAPES, WEIGHTS, keyano_terms
-from othello_nn.players.keyano_statistics import blended_value, lost_of, non_negative_fit
+from othello_nn.players import PlayerError, make_player
+from othello_nn.players.classic import keyano
+from othello_nn.players.classic.keyano import FITTED, KeyanoEvaluator, shipped_keyano
+from othello_nn.players.classic.keyano_kernels import COUNTS, PATTERNS, SHAPES, WEIGHTS, keyano_terms
 
 word = np.uint64
 TABLES = {  # a placement of each pattern, written anew; the rest are its mirror images
@@ -365,7 +368,7 @@ def test_the_shipped_curves_rise_ever_more_slowly():
     assert (shipped.coefficients[:, :4] >= 0).all()
     assert shipped.parity > 0
     assert FITTED.stat().st_size < 1 << 20
-    assert shipped.info["command"].startswith("python -m othello_nn.players.fit_keyano")
+    assert shipped.info["command"].startswith("python -m othello_nn.fit.keyano")
 
 
 @pytest.mark.parametrize(
@@ -398,7 +401,7 @@ def test_a_file_of_something_else_is_explained(tmp_path, monkeypatch):
         KeyanoEvaluator.load(path)
     monkeypatch.setattr(keyano, "FITTED", tmp_path / "nowhere.safetensors")
     shipped_keyano.cache_clear()
-    with pytest.raises(PlayerError, match="fit_keyano makes it"):
+    with pytest.raises(PlayerError, match=r"fit\.keyano makes it"):
         make_player("keyano")
     shipped_keyano.cache_clear()
 

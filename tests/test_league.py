@@ -13,25 +13,19 @@ import pytest
 from strategies import endings
 from test_cli import finish, one_line, run, start
 
-from othello_nn.arena.league import (
-    LeaguePlayer,
-    LeagueResult,
-    league,
-    league_player,
-    random_opening,
-)
+from othello_nn.arena.league import LeaguePlayer, LeagueResult, league, league_player, random_opening
 from othello_nn.arena.statistics import wilson_interval
-from othello_nn.engine.compile import ColouredEvaluator
-from othello_nn.engine.evaluate import Mobility
+from othello_nn.cli import main as cli
+from othello_nn.engine.leaf.compile import ColouredEvaluator
+from othello_nn.engine.leaf.mobility import Mobility
+from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.engine.oneply import evaluated_move, new_scratch, one_ply
-from othello_nn.engine.tables import weighted_squares
-from othello_nn.faces import cli
 from othello_nn.game import rules
-from othello_nn.game.kernels import below, next_random, random_stream
+from othello_nn.kernels.chance import below, next_random, random_stream
 from othello_nn.players import PlayerError
+from othello_nn.players.classic.league_tuples import load_tuples
 from othello_nn.players.searching import square_evaluator
 from othello_nn.players.simple import FEWEST_DISCS, MOST_DISCS, SWH
-from othello_nn.players.tuples import load_tuples
 
 FIGURE_7 = Path(__file__).parent / "fixtures" / "figure7.tuples"
 WORD = 2**64 - 1

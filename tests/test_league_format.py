@@ -8,10 +8,10 @@ import pytest
 from strategies import endings
 
 from othello_nn.engine.oneply import new_scratch
+from othello_nn.errors import OthelloError
 from othello_nn.game import Position, rules
-from othello_nn.game.syntax import OthelloError
 from othello_nn.players import make_player
-from othello_nn.players.tuples import (
+from othello_nn.players.classic.league_tuples import (
     LARGEST_DISCS,
     Tuple,
     TuplesError,

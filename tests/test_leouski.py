@@ -9,11 +9,11 @@ import torch
 from strategies import endings, scattered
 
 from othello_nn.checkpoint import check_positions
-from othello_nn.engine.compile import ColouredEvaluator
+from othello_nn.engine.leaf.compile import ColouredEvaluator
+from othello_nn.errors import OthelloError
 from othello_nn.game import rules
-from othello_nn.game.kernels import random_stream
 from othello_nn.game.rules import PASS, START_MOVER, START_OPPONENT, squares_in
-from othello_nn.game.syntax import OthelloError
+from othello_nn.kernels.chance import random_stream
 from othello_nn.learn import triangle_kernels
 from othello_nn.learn.leouski import CHANCES, LeouskiLearner, gradient_of_game, play_game, search
 from othello_nn.learn.triangle_kernels import ROOT, begin, value_at

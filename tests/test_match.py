@@ -7,11 +7,11 @@ import time
 import pytest
 
 from othello_nn.arena import statistics
+from othello_nn.arena.game import Pairing, PlayedGame, play_game
 from othello_nn.arena.match import A, B, MatchResult, pair_up, play_match
 from othello_nn.arena.openings import Opening, OpeningError, all_openings, leouski60, make_openings, random_openings
-from othello_nn.arena.playing import Pairing, PlayedGame, play_game
 from othello_nn.game import PASS, Position
-from othello_nn.game.records import read_games, write_games
+from othello_nn.game.formats.files import read_games, write_games
 from othello_nn.players import Line, PlayerError, PlayerFailure, make_player
 from othello_nn.players.base import BasePlayer, Choice
 

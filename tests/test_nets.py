@@ -134,7 +134,7 @@ def plain_ntuple(config, arrays, mover, opponent, black_to_move) -> float:
 
 @cache
 def engine_order(squares: tuple[int, ...], image: frozenset[int]) -> tuple[int, ...]:
-    from othello_nn.engine.tables import symmetric_placements
+    from othello_nn.engine.leaf.shapes import symmetric_placements
 
     return next(placement for placement in symmetric_placements(squares) if frozenset(placement) == image)
 

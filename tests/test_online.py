@@ -10,19 +10,19 @@ import pytest
 import torch
 
 from othello_nn.config import load_preset
-from othello_nn.engine.compile import compile_net
-from othello_nn.engine.tables import weighted_squares
+from othello_nn.engine.leaf.compile import compile_net
+from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.game import rules
 from othello_nn.game.rules import START_MOVER, START_OPPONENT, squares_in
-from othello_nn.learn.actor import Rules, play_numbered, search_values
-from othello_nn.learn.batch import as_masks, transform
-from othello_nn.learn.online import LinearTables
-from othello_nn.learn.optim import TemporalCoherence, entries_of
-from othello_nn.learn.processes import Processes
-from othello_nn.learn.selfplay import Turn, rollout
-from othello_nn.learn.targets import exact_values, lambda_returns, outcome
-from othello_nn.learn.td import Experience, OnlineLearner, TorchLearner, error_metrics, float_state
-from othello_nn.learn.trajectory import Trajectory
+from othello_nn.learn.distributed import Processes
+from othello_nn.learn.td.actor import Rules, play_numbered, search_values
+from othello_nn.learn.td.batch import as_masks, transform
+from othello_nn.learn.td.learners import Experience, OnlineLearner, TorchLearner, error_metrics, float_state
+from othello_nn.learn.td.online import LinearTables
+from othello_nn.learn.td.optim import TemporalCoherence, entries_of
+from othello_nn.learn.td.selfplay import Turn, rollout
+from othello_nn.learn.td.targets import exact_values, lambda_returns, outcome
+from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.nets import make_net
 
 TUPLES = [[0, 1, 2], [9, 18], [27]]

@@ -13,9 +13,9 @@ from strategies import FINISHED
 from othello_nn.game import rules
 from othello_nn.game.position import Position
 from othello_nn.game.syntax import parse_square
-from othello_nn.learn import drawing, probes
-from othello_nn.learn.drawing import Plot, Sheet, diverging, draw_board, nice_limit, short
-from othello_nn.learn.pictures import pictures
+from othello_nn.learn.watch import drawing, probes
+from othello_nn.learn.watch.drawing import Plot, Sheet, diverging, draw_board, nice_limit, short
+from othello_nn.learn.watch.pictures import pictures
 from othello_nn.nets import Doubled, Net, NTupleNet, Staged, TriangleNet, make_net
 
 ALWAYS = {"squares", "edges", "game"}
@@ -398,5 +398,5 @@ def test_plots_put_what_is_beyond_them_on_the_border():
 
 
 def test_pillow_is_not_imported_before_it_is_needed():
-    code = "import sys, othello_nn.learn.drawing; sys.exit('PIL' in sys.modules)"
+    code = "import sys, othello_nn.learn.watch.drawing; sys.exit('PIL' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

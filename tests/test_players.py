@@ -11,7 +11,7 @@ from net_oracle import discs_of, random_checkpoint, squares_checkpoint
 from strategies import positions, quick
 
 from othello_nn.engine import Engine, Limit, Options
-from othello_nn.engine.evaluate import Mobility
+from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.game import PASS, Position
 from othello_nn.game.rules import solve as oracle_solve
 from othello_nn.players import PlayerError, best_player_name, catalog, make_player, parse_spec, player_names

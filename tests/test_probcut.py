@@ -10,20 +10,13 @@ from strategies import endings
 
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.engine import Engine, Limit, Options
-from othello_nn.engine.compile import with_checks
-from othello_nn.engine.evaluate import Mobility
-from othello_nn.engine.fit_probcut import fit, main, measure, sample_positions
-from othello_nn.engine.probcut import (
-    MIN_DEPTH,
-    SELECTIVITY_LEVELS,
-    TERMS,
-    ProbCut,
-    shallow_depth,
-    terms,
-)
-from othello_nn.engine.tables import TableEvaluator, weighted_squares
-from othello_nn.engine.ttable import SCORE_DISC
+from othello_nn.engine.leaf.compile import with_checks
+from othello_nn.engine.leaf.mobility import Mobility
+from othello_nn.engine.leaf.tables import TableEvaluator, weighted_squares
+from othello_nn.engine.probcut import MIN_DEPTH, SELECTIVITY_LEVELS, TERMS, ProbCut, shallow_depth, terms
+from othello_nn.engine.score import SCORE_DISC
 from othello_nn.engine.workspace import EVERYTHING, PROBCUT_CUTS
+from othello_nn.fit.probcut import fit, main, measure, sample_positions
 from othello_nn.game import Position
 from othello_nn.game.rules import transform_square
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strategies import FINISHED, games, plain_games, positions, quick
 
 from othello_nn.game import PASS, IllegalMoveError, Position, format_transcript, parse_transcript
-from othello_nn.game.records import (
+from othello_nn.game.formats.files import (
     Game,
     MoveNote,
     ObfEntry,

@@ -10,19 +10,13 @@ import pytest
 from strategies import endings, scattered
 
 from othello_nn.engine import Engine, Limit, Options, search
-from othello_nn.engine.alphabeta import INFINITY, node
 from othello_nn.engine.endgame import end_node
-from othello_nn.engine.evaluate import Mobility, leaf_begin, leaf_score
-from othello_nn.engine.tables import weighted_squares
-from othello_nn.engine.ttable import (
-    NO_MOVE,
-    SCORE_DISC,
-    SCORE_MAX,
-    TranspositionTable,
-    data_lower,
-    table_probe,
-    table_store,
-)
+from othello_nn.engine.leaf.door import leaf_begin, leaf_score
+from othello_nn.engine.leaf.mobility import Mobility
+from othello_nn.engine.leaf.tables import weighted_squares
+from othello_nn.engine.midgame import INFINITY, node
+from othello_nn.engine.score import NO_MOVE, SCORE_DISC, SCORE_MAX
+from othello_nn.engine.ttable import TranspositionTable, data_lower, table_probe, table_store
 from othello_nn.engine.workspace import (
     CHILD_CUTS,
     EVALUATOR_ORDER,
@@ -45,7 +39,7 @@ from othello_nn.engine.workspace import (
     Workspace,
 )
 from othello_nn.game import Position
-from othello_nn.game.kernels import final_score, flips, legal_moves
+from othello_nn.kernels.board import final_score, flips, legal_moves
 
 word = np.uint64
 ONE = np.uint64(1)

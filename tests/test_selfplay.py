@@ -8,13 +8,13 @@ import pytest
 import torch
 from strategies import FINISHED
 
+from othello_nn.errors import OthelloError
 from othello_nn.game import PASS, rules
 from othello_nn.game.notation import parse_transcript
 from othello_nn.game.rules import START_MOVER, START_OPPONENT, squares_in
-from othello_nn.game.syntax import OthelloError
-from othello_nn.learn.batch import as_masks, unpack
-from othello_nn.learn.selfplay import Dice, play, rollout
-from othello_nn.learn.trajectory import Trajectory
+from othello_nn.learn.td.batch import as_masks, unpack
+from othello_nn.learn.td.selfplay import Dice, play, rollout
+from othello_nn.learn.td.trajectory import Trajectory
 
 
 @pytest.fixture(autouse=True)

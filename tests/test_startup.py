@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import othello_nn
-from othello_nn.game import compiling
+from othello_nn.kernels import jit as compiling
 
 SOLVE = """
 from othello_nn import Position
 from othello_nn.engine import Engine, Limit, Options
-from othello_nn.engine.tables import weighted_squares
+from othello_nn.engine.leaf.tables import weighted_squares
 board = "-XOO-----XOOO---X-OXOOXXXXOOXXOXXOXXOXOXOOOOOOXX--XOOO-----O--O- X"
 print(Engine(options=Options(table_mb=4)).solve(Position.parse(board)).score)
 engine = Engine(weighted_squares("squares", [1.0] * 64), Options(table_mb=4))
@@ -24,7 +24,7 @@ print(engine.search(Position.start(), Limit(depth=4)).depth)
 """
 LEAF = """
 import numpy as np
-from othello_nn.engine.tables import weighted_squares
+from othello_nn.engine.leaf.tables import weighted_squares
 evaluator = weighted_squares("squares", [1.0] * 64)
 leaf, scratch = evaluator.leaf, np.zeros(64, np.int64)
 type(leaf).begin(leaf, scratch.ctypes.data, np.uint64(7), np.uint64(8))
@@ -81,14 +81,14 @@ def package(tmp_path, monkeypatch) -> Iterator[Path]:
 
 
 INNER = """import numba
-from othello_nn.game.compiling import kernel
+from othello_nn.kernels.jit import kernel
 
 @kernel("int64(int64)")
 def step(n):
     return n + 1
 """
 OUTER = """import numba
-from othello_nn.game.compiling import kernel
+from othello_nn.kernels.jit import kernel
 from stamped.inner import step
 
 @kernel("int64(int64)")

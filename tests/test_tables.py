@@ -11,18 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import endings, positions, quick
 
-from othello_nn.engine.compile import load_evaluator
-from othello_nn.engine.evaluate import LEAF_LIMIT
-from othello_nn.engine.tables import (
-    PATTERNS,
-    Placement,
-    Shapes,
-    TableEvaluator,
-    aligned,
-    symmetric_placements,
-    weighted_squares,
-)
-from othello_nn.engine.ttable import SCORE_DISC
+from othello_nn.engine.leaf.compile import load_evaluator
+from othello_nn.engine.leaf.shapes import PATTERNS, Placement, Shapes, symmetric_placements
+from othello_nn.engine.leaf.tables import TableEvaluator, aligned, weighted_squares
+from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.game import Position, rules
 
 word = np.uint64

@@ -16,14 +16,14 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.overrides import TorchFunctionMode
 
+from othello_nn.errors import OthelloError
 from othello_nn.game import rules
 from othello_nn.game.rules import squares_in
-from othello_nn.game.syntax import OthelloError
-from othello_nn.learn import selfplay, targets
-from othello_nn.learn.batch import boards, unpack
-from othello_nn.learn.selfplay import Dice, play
-from othello_nn.learn.targets import exact_values, lambda_returns, minimax2, outcome
-from othello_nn.learn.trajectory import Trajectory
+from othello_nn.learn.td import selfplay, targets
+from othello_nn.learn.td.batch import boards, unpack
+from othello_nn.learn.td.selfplay import Dice, play
+from othello_nn.learn.td.targets import exact_values, lambda_returns, minimax2, outcome
+from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.nets import make_net
 
 NAN = float("nan")

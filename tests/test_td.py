@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from othello_nn.config import Config, ConfigError, load_preset
-from othello_nn.engine.compile import ColouredEvaluator
-from othello_nn.learn.actor import Rules, play_numbered
-from othello_nn.learn.learner import first_net, make_learner, seed_of
-from othello_nn.learn.online import BANDS
-from othello_nn.learn.processes import Processes
-from othello_nn.learn.td import (
+from othello_nn.engine.leaf.compile import ColouredEvaluator
+from othello_nn.learn.distributed import Processes
+from othello_nn.learn.learner import first_net, seed_of
+from othello_nn.learn.make import make_learner
+from othello_nn.learn.td.actor import Rules, play_numbered
+from othello_nn.learn.td.learners import (
     Experience,
     OnlineLearner,
     TorchLearner,
@@ -27,6 +27,7 @@ from othello_nn.learn.td import (
     float_state,
     opponent_evaluator,
 )
+from othello_nn.learn.td.online import BANDS
 from othello_nn.nets import export, make_net
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -344,9 +345,9 @@ import sys
 import numpy as np, torch
 torch.set_num_threads(1)
 from othello_nn.config import Config
-from othello_nn.learn import processes
-from othello_nn.learn.learner import make_learner
-from othello_nn.learn.td import float_state
+from othello_nn.learn import distributed as processes
+from othello_nn.learn.make import make_learner
+from othello_nn.learn.td.learners import float_state
 import json
 
 group = processes.join("cpu")

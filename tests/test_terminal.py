@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from othello_nn.faces import thinking
-from othello_nn.faces.board import ASCII, PALETTE_16, PALETTE_256, UNICODE, Style, draw, find_style
-from othello_nn.faces.cli import main
-from othello_nn.faces.table import GameInPlay, clock_text
-from othello_nn.faces.terminal import Session
-from othello_nn.faces.thinking import LEVELS, at_level, explain
+from othello_nn.cli.main import main
+from othello_nn.cli.terminal import thinking
+from othello_nn.cli.terminal.board import ASCII, PALETTE_16, PALETTE_256, UNICODE, Style, draw, find_style
+from othello_nn.cli.terminal.game import GameInPlay, clock_text
+from othello_nn.cli.terminal.session import Session
+from othello_nn.cli.terminal.thinking import LEVELS, at_level, explain
 from othello_nn.game import Position, move_name
-from othello_nn.game.records import read_games
+from othello_nn.game.formats.files import read_games
 from othello_nn.players import Choice, PlayerError, PlayerFailure, make_player, parse_spec
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -598,7 +598,7 @@ def test_a_pipe_in_a_program_of_its_own():
 def test_the_first_board_needs_no_compiler_and_the_end_does_not_wait_for_it():
     code = (
         "import os, sys, io\n"
-        "from othello_nn.faces import cli, terminal\n"
+        "from othello_nn.cli import main as cli\nfrom othello_nn.cli.terminal import session as terminal\n"
         "def draw(self):\n"
         "    print(sorted({'numpy', 'numba', 'torch', 'rich'} & set(sys.modules)), self.thinker.busy)\n"
         "terminal.Session.draw_board = draw\n"

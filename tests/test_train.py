@@ -21,16 +21,16 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from othello_nn import checkpoint
+from othello_nn.cli import train as training
 from othello_nn.config import load_preset
-from othello_nn.engine.compile import load_evaluator
-from othello_nn.faces import training
+from othello_nn.engine.leaf.compile import load_evaluator
 from othello_nn.game import Position
-from othello_nn.learn import td
-from othello_nn.learn.learner import make_learner
-from othello_nn.learn.monitor import TAGS, Monitor, known_tag
-from othello_nn.learn.processes import Processes
+from othello_nn.learn.distributed import Processes
+from othello_nn.learn.make import make_learner
 from othello_nn.learn.runs import Run
+from othello_nn.learn.td import learners as td
 from othello_nn.learn.trainer import Trainer, choose_device
+from othello_nn.learn.watch.logger import TAGS, Monitor, known_tag
 from othello_nn.players import make_player
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -344,7 +344,7 @@ def test_learners_for_the_cpu_alone():
 
 def test_mistakes_do_not_wait_for_torch():
     code = (
-        "import sys; from othello_nn.faces.training import main\n"
+        "import sys; from othello_nn.cli.train import main\n"
         "codes = main(['--preset', 'x']), main(['--set', 'td.lamda=1']), main(['--no']), main(['--print-config'])\n"
         "print(codes, 'torch' in sys.modules, file=sys.stderr)"
     )

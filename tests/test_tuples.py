@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import quick
 
-from othello_nn.engine.tables import LONGEST, PATTERNS
+from othello_nn.engine.leaf.shapes import LONGEST, PATTERNS
+from othello_nn.errors import OthelloError
 from othello_nn.game import rules
-from othello_nn.game.syntax import OthelloError
-from othello_nn.nets import tuples as module
-from othello_nn.nets.tuples import MOST_SNAKES, TupleError, check_tuples, lookups, read_tuples, tuple_set, weights
+from othello_nn.nets import tuple_sets as module
+from othello_nn.nets.tuple_sets import MOST_SNAKES, TupleError, check_tuples, lookups, read_tuples, tuple_set, weights
 
 
 def images(squares) -> set[frozenset[int]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strategies import FINISHED, choices, play_out, quick, wthor, wthor_game, wthor_names
 
 from othello_nn.game import PASS, format_transcript, parse_transcript
-from othello_nn.game.records import Game, RecordError, parse_wthor, parse_wthor_names, read_games
+from othello_nn.game.formats.files import Game, RecordError, parse_wthor, parse_wthor_names, read_games
 
 
 def test_wthor_games_and_names():

@@ -7,10 +7,10 @@ from test_kernels import stable_by_definition
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import random_openings
 from othello_nn.engine import Limit
-from othello_nn.engine.evaluate import Mobility
+from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.game import Position, rules
 from othello_nn.players import make_player, player_names
-from othello_nn.players.wystan import WYSTAN
+from othello_nn.players.classic.wystan import WYSTAN
 
 CORNERS = (0, 7, 56, 63)
 

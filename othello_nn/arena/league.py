@@ -27,10 +27,11 @@ from numba import int64, uint64
 
 from othello_nn.arena.statistics import Z_95, wilson_interval
 from othello_nn.engine.oneply import evaluated_move, new_scratch
-from othello_nn.game.bits import flips_of, legal_of, popcount
-from othello_nn.game.compiling import kernel
-from othello_nn.game.kernels import ONE, ZERO, below, final_score, next_random, nth_square, random_stream
 from othello_nn.game.rules import START_MOVER, START_OPPONENT
+from othello_nn.kernels.bits import flips_of, legal_of, popcount
+from othello_nn.kernels.board import ONE, ZERO, final_score, nth_square
+from othello_nn.kernels.chance import below, next_random, random_stream
+from othello_nn.kernels.jit import kernel
 from othello_nn.players.base import PlayerError
 from othello_nn.players.catalog import make_player
 from othello_nn.players.simple import SWH, OnePlyPlayer, RandomPlayer

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from othello_nn.errors import OthelloError, shorten
 from othello_nn.game.notation import parse_transcript
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
-from othello_nn.game.syntax import OthelloError, looks_like_board, shorten
+from othello_nn.game.syntax import looks_like_board
 
 # What is written for a set; other words are files.
 LEOUSKI60 = "leouski60"

@@ -21,13 +21,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
-import othello_nn.engine.alphabeta as kernels
+import othello_nn.engine.midgame as kernels
 import othello_nn.engine.workspace as ws
-from othello_nn.engine.evaluate import Mobility
-from othello_nn.engine.parallel import BusyTable
+from othello_nn.engine.leaf.compile import shipped_evaluator
+from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.probcut import MIDGAME_LEVEL, SELECTIVITY_LEVELS, ProbCut
-from othello_nn.engine.tables import shipped_evaluator
-from othello_nn.engine.ttable import SCORE_DISC, TranspositionTable, bucket_address, data_move, table_probe
+from othello_nn.engine.score import SCORE_DISC
+from othello_nn.engine.threads import BusyTable
+from othello_nn.engine.ttable import TranspositionTable, bucket_address, data_move, table_probe
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
 

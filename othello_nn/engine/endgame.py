@@ -3,7 +3,7 @@
 ``end_node`` is the working horse of every exact solve. It sorts moves so that the opponent is left with the fewest
 replies (fastest first) and prefers quarters with an odd number of empties; cuts by stable discs and the transposition
 table; and hands over to ``end_small``, which only orders by parity, and ``last.py`` for the last four squares. Above
-``EVALUATOR_EMPTIES`` squares ``alphabeta.py`` orders moves better, with an evaluator.
+``EVALUATOR_EMPTIES`` squares ``midgame.py`` orders moves better, with an evaluator.
 
 Scores are fail-soft: ≤ alpha an upper bound, ≥ beta a lower bound, in between exact.
 """
@@ -14,9 +14,8 @@ from numba import int64, uint64
 
 from othello_nn.engine.last import NO_SCORE, last4, last_squares
 from othello_nn.engine.ordering import take_best
+from othello_nn.engine.score import NO_MOVE, SCORE_DISC
 from othello_nn.engine.ttable import (
-    NO_MOVE,
-    SCORE_DISC,
     bucket_address,
     data_depth,
     data_lower,
@@ -37,7 +36,7 @@ from othello_nn.engine.workspace import (
     TABLE_MASK,
     must_stop,
 )
-from othello_nn.game.bits import (
+from othello_nn.kernels.bits import (
     flips_of,
     legal_of,
     load_i64,
@@ -47,8 +46,8 @@ from othello_nn.game.bits import (
     store_i64,
     store_u64,
 )
-from othello_nn.game.compiling import kernel
-from othello_nn.game.kernels import CORNERS, ONE, ZERO, final_score, neighbours, odd_regions, stable_discs
+from othello_nn.kernels.board import CORNERS, ONE, ZERO, final_score, neighbours, odd_regions, stable_discs
+from othello_nn.kernels.jit import kernel
 
 SMALL_EMPTIES = 5
 ETC_EMPTIES = 11

@@ -14,9 +14,19 @@ import numpy as np
 from llvmlite import ir
 from numba import int64, types, uint64
 
-from othello_nn.game.bits import I8, I64, flips_of, intrinsic, load_i64, lowest_square, popcount, ray_masks, store_i64
-from othello_nn.game.compiling import kernel
-from othello_nn.game.kernels import ONE, ZERO, final_score, odd_regions
+from othello_nn.kernels.bits import (
+    I8,
+    I64,
+    flips_of,
+    intrinsic,
+    load_i64,
+    lowest_square,
+    popcount,
+    ray_masks,
+    store_i64,
+)
+from othello_nn.kernels.board import ONE, ZERO, final_score, odd_regions
+from othello_nn.kernels.jit import kernel
 
 NO_SCORE = np.int64(-99)
 

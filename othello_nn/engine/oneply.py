@@ -1,7 +1,7 @@
 """The 1-ply player as a kernel: look at each position after one's own move, and take the one that is worst for the
 other side.
 
-League games and self-play are made of this. It asks any evaluator through the door of ``evaluate.py``; read that first.
+League games and self-play are made of this. It asks any evaluator through the door of ``door.py``; read that first.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, uint64
 
-from othello_nn.engine.evaluate import leaf_begin, leaf_child, leaf_score
-from othello_nn.game.bits import flips_of, lowest_square
-from othello_nn.game.compiling import kernel
-from othello_nn.game.kernels import ONE, ZERO, below, next_random
+from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_score
+from othello_nn.kernels.bits import flips_of, lowest_square
+from othello_nn.kernels.board import ONE, ZERO
+from othello_nn.kernels.chance import below, next_random
+from othello_nn.kernels.jit import kernel
 
 FEATURE_BYTES = 256  # room for one position's features, as in a frame of the search
 SCRATCH_BYTES = 2 * FEATURE_BYTES  # those before the move and those after it

@@ -1,7 +1,7 @@
 """Which move first: what earlier cut-offs say about a square, and picking the best key from a move list.
 
 A move list is an array of (key, flips) words in a frame of the workspace; the low byte of a key is the square. The keys
-themselves are put together in ``endgame.py`` and ``alphabeta.py``, a sixteenth of an opponent's reply being the unit.
+themselves are put together in ``endgame.py`` and ``midgame.py``, a sixteenth of an opponent's reply being the unit.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from othello_nn.engine.workspace import (
     RESPONSE_ORDER,
     RESPONSES,
 )
-from othello_nn.game.bits import load_i64, load_u64, store_i64, store_u64
-from othello_nn.game.compiling import kernel
+from othello_nn.kernels.bits import load_i64, load_u64, store_i64, store_u64
+from othello_nn.kernels.jit import kernel
 
 
 @kernel("int64(int64, int64)")

@@ -2,7 +2,7 @@
 
 For a search of depth d with e empty squares, the result of a search of depth s < d is right but for an error of
 deviation σ(e, d, s); where that result leaves the window by t·σ, the search trusts it. A solution is a search with
-d = e. The levels of t trade trust for speed; level 0 cuts nothing. ``fit_probcut.py`` fits σ to an evaluator.
+d = e. The levels of t trade trust for speed; level 0 cuts nothing. ``fit/probcut.py`` fits σ to an evaluator.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from othello_nn.engine.ttable import SCORE_DISC
+from othello_nn.engine.score import SCORE_DISC
 
 # Deviations allowed for at each level; level 0 is a full-width search. Higher levels cut more.
 SELECTIVITY_LEVELS = (None, 3.3, 2.6, 2.0, 1.5, 1.1)

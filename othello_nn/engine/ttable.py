@@ -19,13 +19,11 @@ import mmap
 import numpy as np
 from numba import int64, uint64
 
-from othello_nn.game.bits import load_u64, prefetch, store_u64
-from othello_nn.game.compiling import kernel
-from othello_nn.game.kernels import ZERO
+from othello_nn.engine.score import NO_MOVE, SCORE_MAX
+from othello_nn.kernels.bits import load_u64, prefetch, store_u64
+from othello_nn.kernels.board import ZERO
+from othello_nn.kernels.jit import kernel
 
-SCORE_DISC = 128
-SCORE_MAX = 64 * SCORE_DISC
-NO_MOVE = 64
 ENTRY_BYTES = 24
 WAYS = 4
 

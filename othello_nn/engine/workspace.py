@@ -11,8 +11,8 @@ import numpy as np
 from numba import int64
 
 from othello_nn.engine.ttable import TranspositionTable
-from othello_nn.game.bits import load_i64, store_i64
-from othello_nn.game.compiling import kernel
+from othello_nn.kernels.bits import load_i64, store_i64
+from othello_nn.kernels.jit import kernel
 
 # Header words (byte offsets).
 NODES = 0  # positions visited

@@ -6,6 +6,7 @@ and `records`, which picks the right one. The record modules are imported where 
 package is loaded at every start of the program.
 """
 
+from othello_nn.errors import IllegalMoveError, InvalidMoveError, InvalidPositionError, OthelloError
 from othello_nn.game.notation import (
     format_transcript,
     move_name,
@@ -17,7 +18,6 @@ from othello_nn.game.notation import (
 )
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
-from othello_nn.game.syntax import IllegalMoveError, InvalidMoveError, InvalidPositionError, OthelloError
 
 __all__ = [
     "PASS",

@@ -1,7 +1,7 @@
 """Text to positions and moves, and back: square names, transcripts, boards.
 
 `syntax.py` says what the characters mean and `position.py` what is legal; here the two meet. For whole files of games
-go on with `records.py`.
+go on with `formats/files.py`.
 
 >>> moves = parse_transcript("1. F5 d6 2. C3")
 >>> format_transcript(moves)
@@ -14,14 +14,7 @@ from collections.abc import Iterable
 
 from othello_nn.game.position import Position, complete_moves
 from othello_nn.game.rules import PASS
-from othello_nn.game.syntax import (
-    move_name,
-    parse_move,
-    parse_square,
-    scan_board,
-    scan_moves,
-    square_name,
-)
+from othello_nn.game.syntax import move_name, parse_move, parse_square, scan_board, scan_moves, square_name
 
 __all__ = [
     "format_transcript",

@@ -17,7 +17,7 @@ errors say what could have been played, and nothing is changed in place.
 Black (X) to move; black 3, white 3, 58 empty
 >>> position.play("a1")
 Traceback (most recent call last):
-othello_nn.game.syntax.IllegalMoveError: a1 flips nothing; legal moves: c3, c4, c5, c6, c7
+othello_nn.errors.IllegalMoveError: a1 flips nothing; legal moves: c3, c4, c5, c6, c7
 >>> Position.parse(position.to_text()) == position == Position.parse("f5d6")
 True
 """
@@ -27,6 +27,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from othello_nn.errors import IllegalMoveError, InvalidPositionError, OthelloError, shorten
 from othello_nn.game import rules
 from othello_nn.game.rules import (
     FULL_MASK,
@@ -38,18 +39,7 @@ from othello_nn.game.rules import (
     squares_in,
     transform_mask,
 )
-from othello_nn.game.syntax import (
-    IllegalMoveError,
-    InvalidPositionError,
-    OthelloError,
-    looks_like_board,
-    move_name,
-    parse_move,
-    scan_board,
-    scan_moves,
-    shorten,
-    square_name,
-)
+from othello_nn.game.syntax import looks_like_board, move_name, parse_move, scan_board, scan_moves, square_name
 
 # Whoever plays asks several times for the moves of a position: is it over, must I pass, what may I play.
 legal_mask = lru_cache(maxsize=1024)(rules.legal_mask)

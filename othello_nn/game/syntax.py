@@ -7,24 +7,8 @@ matter), and what cannot be read is an error that says where.
 import operator
 import re
 
+from othello_nn.errors import InvalidMoveError, InvalidPositionError, shorten
 from othello_nn.game.rules import PASS
-
-
-class OthelloError(ValueError):
-    """Input that cannot be used. Every error the game layer raises about its input is one of these."""
-
-
-class InvalidMoveError(OthelloError):
-    """Not a move at all, on any board: "z9", 99."""
-
-
-class IllegalMoveError(OthelloError):
-    """A well-formed move that cannot be played here."""
-
-
-class InvalidPositionError(OthelloError):
-    """Not a board: a wrong sign, a wrong number of squares, overlapping masks."""
-
 
 SQUARE_NAMES = tuple(f"{column}{row}" for row in range(1, 9) for column in "abcdefgh")
 _SQUARES = {name: square for square, name in enumerate(SQUARE_NAMES)}
@@ -84,15 +68,6 @@ def parse_move(move: str | int) -> int:
     if isinstance(move, bool) or not PASS <= number <= 63:
         raise InvalidMoveError(f"{shorten(move)} is not a move: give a name ('f5', 'pass'), 0..63 or PASS (-1)")
     return number
-
-
-def shorten(value: object, limit: int = 40) -> str:
-    """A value as it is quoted in error messages: its repr, cut when it is long."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python does not print integers of thousands of digits
-        return "a huge number"
-    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def scan_moves(text: str) -> list[int]:

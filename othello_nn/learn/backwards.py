@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,35 +24,32 @@ import torch
 from numba import float32, int64, uint64
 
 from othello_nn.config import Backwards, ConfigError
-from othello_nn.engine.alphabeta import INFINITY, node
-from othello_nn.engine.endgame import end_node
-from othello_nn.engine.evaluate import Mobility, leaf_begin
+from othello_nn.engine.leaf.door import leaf_begin
+from othello_nn.engine.leaf.mobility import Mobility
+from othello_nn.engine.leaf.shapes import Shapes, stages_of_empties, symmetric
+from othello_nn.engine.leaf.tables import TableEvaluator
 from othello_nn.engine.oneply import new_scratch, one_ply
-from othello_nn.engine.tables import Shapes, TableEvaluator, stages_of_empties, symmetric
-from othello_nn.engine.ttable import NO_MOVE, SCORE_DISC, TranspositionTable
+from othello_nn.engine.score import SCORE_DISC
+from othello_nn.engine.ttable import TranspositionTable
 from othello_nn.engine.workspace import (
     EVERYTHING,
-    FRAME_BYTES,
-    FRAME_FEATURES,
-    FRAMES,
     PROBCUT_CUTS,
     SWITCHES,
     Workspace,
 )
-from othello_nn.game.bits import flips_of, legal_of, load_i16, popcount
-from othello_nn.game.compiling import kernel
-from othello_nn.game.kernels import ONE, ZERO, below, next_random, nth_square, random_stream, transform
+from othello_nn.fit.labels import FOCUS_DISCS, TABLE_MB, Labelled, label_positions
+from othello_nn.kernels.bits import flips_of, legal_of, load_i16, popcount
+from othello_nn.kernels.board import ONE, START, ZERO, nth_square, transform
+from othello_nn.kernels.chance import below, next_random, random_stream
+from othello_nn.kernels.jit import kernel
 from othello_nn.nets import NTupleNet
 
 OPENING_PLIES = 12  # at most so many random plies make a game its own
 SLAB = 1 << 16  # positions labelled in one step
 CHUNK = 1 << 12  # positions labelled with one transposition table
-TABLE_MB = 2
-FOCUS_DISCS = 24
 RATES = (0.4, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02)  # of each epoch; divided by the number of lookups
 TESTED = 20  # one position in so many is kept from the fit, to tell its error
 FEWEST = 200  # distinct positions a stage needs to be fitted at all
-START = (np.uint64(1 << 28 | 1 << 35), np.uint64(1 << 27 | 1 << 36))
 
 
 @kernel()
@@ -100,24 +96,6 @@ def sample_positions(ev, scratch, seed, first, fewest, most, movers, opponents):
 
 
 @kernel()
-def label_positions(ev, workspace, movers, opponents, solve_empties, depth, labels):
-    """Write what each position is worth to its mover, in discs: solved, or the mean of two searches."""
-    for i in range(movers.size):
-        mover, opponent = movers[i], opponents[i]
-        empties = int64(64) - popcount(mover | opponent)
-        if empties <= solve_empties:
-            labels[i] = float32(end_node(mover, opponent, int64(-64), int64(64), empties, workspace))
-            continue
-        features = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES) + int64(FRAME_FEATURES)
-        total = int64(0)
-        for plies in (int64(depth - int64(1)), depth):
-            leaf_begin(ev, features, mover, opponent)
-            low, high = int64(-INFINITY), int64(INFINITY)
-            total += node(ev, workspace, mover, opponent, low, high, plies, int64(NO_MOVE))
-        labels[i] = float32(total) / float32(2 * SCORE_DISC)
-
-
-@kernel()
 def fit_epoch(ev, scratch, origins, used, weights, movers, opponents, labels, order, rate, seed):
     """One pass of gradient descent over a stage in the given order; the mean squared error in discs."""
     squared = 0.0
@@ -136,23 +114,6 @@ def fit_epoch(ev, scratch, origins, used, weights, movers, opponents, labels, or
         for lane in range(used):
             weights[origins[lane] + load_i16(scratch, int64(2 * lane))] += step
     return squared / max(order.size, 1)
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """Positions with what they are worth to the mover, in discs."""
-
-    movers: np.ndarray
-    opponents: np.ndarray
-    labels: np.ndarray
-
-    def pick(self, index) -> Labelled:
-        return Labelled(self.movers[index], self.opponents[index], self.labels[index])
-
-    @staticmethod
-    def joined(parts: Sequence[Labelled]) -> Labelled:
-        columns = zip(*((part.movers, part.opponents, part.labels) for part in parts), strict=True)
-        return Labelled(*(np.concatenate(column) for column in columns))
 
 
 class BackwardsLearner:

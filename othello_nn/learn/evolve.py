@@ -16,7 +16,7 @@ What the paper does not say, and what is done here:
 
 Evolved weights have no unit, and nothing holds their size, while the engine cuts leaves at ±62 discs. Players, and the
 net that is handed out, have them scaled so that no position is worth more than ``LARGEST_DISCS``, as in
-``players/tuples.py``; this changes no choice either. Weights of a net with many tuples are then small fractions of a
+``league_tuples.py``; this changes no choice either. Weights of a net with many tuples are then small fractions of a
 disc: checkpoints must keep them as floats (``export(…, quantise=False)``).
 """
 
@@ -31,16 +31,16 @@ import numpy as np
 import torch
 
 from othello_nn.arena.league import LeaguePlayer, league_games
-from othello_nn.engine.compile import Evaluator, compile_net
-from othello_nn.engine.fusion import fusion_of
+from othello_nn.engine.leaf.compile import Evaluator, compile_net
+from othello_nn.engine.leaf.fusion import fusion_of
+from othello_nn.engine.leaf.shapes import Shapes
 from othello_nn.engine.oneply import new_scratch
-from othello_nn.engine.tables import Shapes
-from othello_nn.game.syntax import OthelloError
+from othello_nn.errors import OthelloError
+from othello_nn.nets import make_net
 from othello_nn.nets.ntuple import NTupleNet
-from othello_nn.nets.registry import make_net
+from othello_nn.players.classic.league_tuples import LARGEST_DISCS
 from othello_nn.players.searching import square_evaluator
 from othello_nn.players.simple import SWH
-from othello_nn.players.tuples import LARGEST_DISCS
 
 
 def league_score(evaluator: Evaluator, double_games: int, epsilon: float, seed: int) -> float:
@@ -57,7 +57,7 @@ def league_score(evaluator: Evaluator, double_games: int, epsilon: float, seed: 
 def in_discs(shapes: Shapes, weights: np.ndarray) -> np.ndarray:
     """Weights ``[cells]`` times what makes ``LARGEST_DISCS`` of the largest sum that their tables can have.
 
-    Seen in the larger tables of ``engine/fusion.py``, where the terms of a cell can occur together.
+    Seen in the larger tables of ``engine/leaf/fusion.py``, where the terms of a cell can occur together.
     """
     fusion = fusion_of(shapes)
     tables = np.abs(fusion.apply(weights[None])[0])

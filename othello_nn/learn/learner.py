@@ -6,7 +6,6 @@ and restored goes on as if it had never stopped.
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,13 +14,11 @@ import torch
 
 from othello_nn.checkpoint import read_meta
 from othello_nn.config import Config, ConfigError
-from othello_nn.engine.compile import Evaluator
-from othello_nn.game.syntax import OthelloError
-from othello_nn.learn.processes import Processes
+from othello_nn.engine.leaf.compile import Evaluator
+from othello_nn.errors import OthelloError
 from othello_nn.learn.runs import RUNS
-from othello_nn.nets import Net, NTupleNet, load_net, make_net
-from othello_nn.players.catalog import CHECKPOINTS
-from othello_nn.players.spec import did_you_mean
+from othello_nn.nets import Net, load_net, make_net
+from othello_nn.resources import CHECKPOINTS
 
 Arrays = dict[str, np.ndarray]
 
@@ -97,35 +94,3 @@ def _checkpoint_path(name: str) -> Path:
 def seed_of(*numbers: int) -> int:
     """A seed that differs for every tuple of numbers, within what all generators take."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def make_learner(config: Config, device: str, processes: Processes, threads: int) -> Learner:
-    """The learner of a configuration, at its beginning."""
-    if config.learner == "td":
-        from othello_nn.learn.td import make_td_learner
-
-        return make_td_learner(config, device, processes, threads)
-    if processes.count > 1:
-        raise ConfigError(f"the learner {config.learner!r} works in one process; torchrun is for 'td'")
-    if device != "cpu":
-        raise ConfigError(f"the learner {config.learner!r} works on the CPU; leave out --device {device}")
-    if config.init:
-        raise ConfigError(f"the learner {config.learner!r} starts from nothing; init is for 'td'")
-    if config.learner == "leouski":
-        from othello_nn.learn.leouski import LeouskiLearner
-
-        return LeouskiLearner(
-            config.net, total_games=config.games, seed=config.seed, **dataclasses.asdict(config.leouski)
-        )
-    if config.learner == "evolve":
-        from othello_nn.learn.evolve import EvolutionLearner
-
-        return EvolutionLearner(config.net, seed=config.seed, threads=threads, **dataclasses.asdict(config.evolve))
-    net = make_net(config.net)
-    if config.learner == "backwards":
-        from othello_nn.learn.backwards import BackwardsLearner
-
-        if not isinstance(net, NTupleNet):
-            raise ConfigError(f"learning backwards is for n-tuple nets, not {net.kind}")
-        return BackwardsLearner(net, config.backwards, seed=config.seed, threads=threads)
-    raise ConfigError(f"unknown learner {config.learner!r}; {did_you_mean(config.learner, Config.LEARNERS)}")

@@ -28,16 +28,17 @@ import numpy as np
 import torch
 from numba import int64, uint64
 
-from othello_nn.engine.compile import Evaluator, compile_net
 from othello_nn.engine.endgame import end_node
+from othello_nn.engine.leaf.compile import Evaluator, compile_net
 from othello_nn.engine.ttable import TranspositionTable
 from othello_nn.engine.workspace import Workspace
-from othello_nn.game.bits import flips_of, legal_of, lowest_square, popcount
-from othello_nn.game.compiling import kernel
-from othello_nn.game.kernels import ONE, ZERO, below, final_score, next_random, random_stream
+from othello_nn.errors import OthelloError
 from othello_nn.game.rules import START_MOVER, START_OPPONENT
-from othello_nn.game.syntax import OthelloError
-from othello_nn.learn.trajectory import MOST_MOVES
+from othello_nn.kernels.bits import flips_of, legal_of, lowest_square, popcount
+from othello_nn.kernels.board import ONE, ZERO, final_score
+from othello_nn.kernels.chance import below, next_random, random_stream
+from othello_nn.kernels.jit import kernel
+from othello_nn.learn.td.trajectory import MOST_MOVES
 from othello_nn.learn.triangle_kernels import (
     AFTER_MOVE,
     AFTER_REPLY,
@@ -52,8 +53,8 @@ from othello_nn.learn.triangle_kernels import (
     squash,
     value_at,
 )
+from othello_nn.nets import make_net
 from othello_nn.nets.base import Net
-from othello_nn.nets.registry import make_net
 from othello_nn.nets.staged import Doubled, Staged
 from othello_nn.nets.triangle import TriangleNet
 

@@ -20,8 +20,7 @@ import numpy as np
 
 from othello_nn.checkpoint import Checkpoint, read_meta, write_whole
 from othello_nn.config import Config
-from othello_nn.game.syntax import OthelloError
-from othello_nn.players.spec import did_you_mean
+from othello_nn.errors import OthelloError, did_you_mean
 
 FORMAT_NAME, FORMAT_VERSION = "othello_nn.state", 1
 RUNS = Path("runs")

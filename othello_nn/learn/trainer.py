@@ -20,16 +20,17 @@ import torch
 
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.config import Config, ConfigError
-from othello_nn.engine.compile import compile_net
-from othello_nn.faces.progress import progress
-from othello_nn.game.syntax import OthelloError
-from othello_nn.learn.learner import Learner, make_learner, origin
-from othello_nn.learn.measure import Strength
-from othello_nn.learn.monitor import Monitor, Silence
-from othello_nn.learn.processes import Processes
+from othello_nn.engine.leaf.compile import compile_net
+from othello_nn.errors import OthelloError
+from othello_nn.learn.distributed import Processes
+from othello_nn.learn.learner import Learner, origin
+from othello_nn.learn.make import make_learner
 from othello_nn.learn.runs import Run, versions
-from othello_nn.learn.td import float_state
+from othello_nn.learn.td.learners import float_state
+from othello_nn.learn.watch.logger import Monitor, Silence
+from othello_nn.learn.watch.strength import Strength
 from othello_nn.nets import NetError, export
+from othello_nn.progress import progress
 
 LOG_SECONDS = 1.0
 BAR = 1000  # the progress bar counts in thousandths of the run

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import uint64
 
-from othello_nn.game.bits import lowest_square, popcount
-from othello_nn.game.compiling import kernel
-from othello_nn.game.kernels import ONE, ZERO
+from othello_nn.kernels.bits import lowest_square, popcount
+from othello_nn.kernels.board import ONE, ZERO
+from othello_nn.kernels.jit import kernel
 from othello_nn.nets.triangle import TRIANGLES
 
 BLACK, WHITE = 0, 1

@@ -1,16 +1,18 @@
-"""The nets that are trained. Read ``base.py`` for what a net is, then ``triangle.py``, ``tuples.py`` and ``ntuple.py``,
-``staged.py`` for nets made of nets, and ``registry.py`` for nets by configuration and in files.
+"""The nets that are trained. Read ``base.py`` for what a net is, then ``triangle.py``, ``tuple_sets.py``,
+``ntuple.py``, ``staged.py`` for nets made of nets, and ``registry.py`` for nets by configuration and in files.
 
 >>> net = Staged(TriangleNet(maps=12))
 >>> sum(parameter.numel() for parameter in net.parameters())  # three nets of 313
 939
 """
 
-from othello_nn.nets.base import Net, NetError
+from othello_nn.nets.base import Net, NetError, make_net, net_kinds
+
+from othello_nn.nets.triangle import TriangleNet  # isort: skip
 from othello_nn.nets.ntuple import NTupleNet
-from othello_nn.nets.registry import export, load_net, make_net, net_kinds
-from othello_nn.nets.staged import Doubled, Staged
-from othello_nn.nets.triangle import TriangleNet
+from othello_nn.nets.registry import export, load_net
+
+from othello_nn.nets.staged import Staged, Doubled  # isort: skip
 
 __all__ = [
     "Doubled",

@@ -7,15 +7,15 @@ trained. Nothing here or in the nets asks the device for a number, so a GPU is n
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from othello_nn.game.syntax import OthelloError, shorten
-from othello_nn.players.spec import did_you_mean
+from othello_nn.errors import OthelloError, did_you_mean, shorten
 
 VALUE_LIMIT = 1 - 1e-6
 """Values are cut to ±this before they become discs (±145 discs with the usual scale): atanh(1) is infinite."""
@@ -56,12 +56,21 @@ def count_discs(mover: Tensor, opponent: Tensor) -> Tensor:
     return (x * 0x0101010101010101) >> 56
 
 
+_KINDS: dict[str, type[Net]] = {}
+"""Every class of net by its kind; a class enters when it is defined."""
+
+
 class Net(nn.Module):
     """A function of positions. ``make_net(net.config)`` builds another of the same shape."""
 
     kind: ClassVar[str]
     scale: float
     """Discs that make the squash's argument 1."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "kind" in vars(cls):
+            _KINDS[cls.kind] = cls
 
     @property
     def config(self) -> dict[str, Any]:
@@ -82,6 +91,36 @@ class Net(nn.Module):
     def forward(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor | None = None) -> Tensor:
         """The value for the mover ``[N]``: the squashed margin."""
         return squash(self.discs(mover, opponent, black_to_move) / self.scale)
+
+
+def net_kinds() -> tuple[str, ...]:
+    """The names that ``kind`` can have."""
+    return tuple(_KINDS)
+
+
+def net_options(kind: Any) -> tuple[str, ...]:
+    """The options that a kind of net has; none if there is no such kind."""
+    return tuple(inspect.signature(_KINDS[kind]).parameters) if kind in _KINDS else ()
+
+
+def make_net(config: Mapping[str, Any]) -> Net:
+    """A new net. What the configuration does not say has the default of the net's class."""
+    if not isinstance(config, Mapping):
+        raise NetError(f"a net's configuration is a mapping with a kind, not {shorten(config)}")
+    options = dict(config)
+    kind = options.pop("kind", None)
+    if kind is None:
+        raise NetError(f"a net's configuration needs a kind; choose from {', '.join(_KINDS)}")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise NetError(f"unknown kind of net {shorten(kind)}; {did_you_mean(str(kind), _KINDS)}")
+    valid = inspect.signature(_KINDS[kind]).parameters
+    for option in options:
+        if option not in valid:
+            raise NetError(f"unknown option {option!r} of a {kind} net; {did_you_mean(str(option), valid)}")
+    for option, parameter in valid.items():
+        if parameter.default is parameter.empty and option not in options:
+            raise NetError(f"a {kind} net needs the option {option!r}")
+    return _KINDS[kind](**options)
 
 
 def needs_colour(black_to_move: Tensor | None, what: str) -> Tensor:

@@ -1,6 +1,6 @@
 """N-tuple nets: tables of weights, looked up by the contents of a few squares each and added up.
 
-Read ``tuples.py`` for which squares. With ``dim=1`` a cell holds discs and their sum is the prediction. With more, a
+``tuple_sets.py`` says which squares. With ``dim=1`` a cell holds discs and their sum is the prediction. With more, a
 cell holds a vector, the sum of the vectors goes through a small hidden layer, and that is a correction to its first
 number. The game has ``stages`` by the number of empties, each with tables of its own; ``shared=True`` adds tables that
 serve all of them, so that what is rare in one stage is learnt from the others.
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from othello_nn.engine.tables import Shapes
-from othello_nn.game.syntax import shorten
+from othello_nn.engine.leaf.shapes import Shapes
+from othello_nn.errors import shorten
 from othello_nn.nets.base import Net, NetError, boards, count_discs, flag, needs_colour, one_of, scale_option, whole
-from othello_nn.nets.tuples import check_tuples, tuple_set
+from othello_nn.nets.tuple_sets import check_tuples, tuple_set
 
 VIEWS = ("inversion", "negation")
 SMALL = 0.01
@@ -63,7 +63,7 @@ def _dim(shape: torch.Size) -> int:
 class NTupleNet(Net):
     """``weight`` is ``[rows, cells]`` in discs, or ``[rows, cells, dim]``; cell 0 of a row is a constant term.
 
-    tuples   the name of a set (``tuples.py``; ``seed`` is for random ones), or a list of lists of squares
+    tuples   the name of a set (``tuple_sets.py``; ``seed`` is for random ones), or a list of lists of squares
     stages   rows of ``weight``; stage 0 is the end of the game
     shared   one more row, the last, added in every stage (with one stage it would be the same thing twice: left out)
     view     ``inversion``: the mover's discs are digit 2, whoever it is; ``negation``: black's are, and the value is

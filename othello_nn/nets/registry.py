@@ -10,8 +10,6 @@ othello_nn.nets.base.NetError: unknown option 'map' of a triangle net; did you m
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,44 +17,8 @@ import numpy as np
 import torch
 
 from othello_nn.checkpoint import UNIT, Checkpoint, Checks, check_positions
-from othello_nn.game.syntax import shorten
-from othello_nn.nets.base import Net, NetError
+from othello_nn.nets.base import Net, NetError, make_net
 from othello_nn.nets.ntuple import NTupleNet
-from othello_nn.nets.staged import Doubled, Staged
-from othello_nn.nets.triangle import TriangleNet
-from othello_nn.players.spec import did_you_mean
-
-_KINDS: dict[str, type[Net]] = {net.kind: net for net in (TriangleNet, NTupleNet, Staged, Doubled)}
-
-
-def net_kinds() -> tuple[str, ...]:
-    """The names that ``kind`` can have."""
-    return tuple(_KINDS)
-
-
-def net_options(kind: Any) -> tuple[str, ...]:
-    """The options that a kind of net has; none if there is no such kind."""
-    return tuple(inspect.signature(_KINDS[kind]).parameters) if kind in _KINDS else ()
-
-
-def make_net(config: Mapping[str, Any]) -> Net:
-    """A new net. What the configuration does not say has the default of the net's class."""
-    if not isinstance(config, Mapping):
-        raise NetError(f"a net's configuration is a mapping with a kind, not {shorten(config)}")
-    options = dict(config)
-    kind = options.pop("kind", None)
-    if kind is None:
-        raise NetError(f"a net's configuration needs a kind; choose from {', '.join(_KINDS)}")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise NetError(f"unknown kind of net {shorten(kind)}; {did_you_mean(str(kind), _KINDS)}")
-    valid = inspect.signature(_KINDS[kind]).parameters
-    for option in options:
-        if option not in valid:
-            raise NetError(f"unknown option {option!r} of a {kind} net; {did_you_mean(str(option), valid)}")
-    for option, parameter in valid.items():
-        if parameter.default is parameter.empty and option not in options:
-            raise NetError(f"a {kind} net needs the option {option!r}")
-    return _KINDS[kind](**options)
 
 
 def export(

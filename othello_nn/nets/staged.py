@@ -13,16 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from othello_nn.game.syntax import shorten
-from othello_nn.nets.base import Net, NetError, count_discs, needs_colour, number, one_of, unsquash
+from othello_nn.errors import shorten
+from othello_nn.nets.base import Net, NetError, count_discs, make_net, needs_colour, number, one_of, unsquash
 
 GATES = ("fixed", "learned")
 
 
 def _copies(net: Net | Mapping[str, Any], count: int) -> list[Net]:
     if isinstance(net, Mapping):
-        from othello_nn.nets.registry import make_net  # it knows this module
-
         net = make_net(net)
     if not isinstance(net, Net):
         raise NetError(f"a net or its configuration is needed, not {shorten(net)}")

@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
+from othello_nn.errors import OthelloError
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
-from othello_nn.game.syntax import OthelloError
 
 
 class PlayerError(OthelloError):

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from othello_nn.errors import did_you_mean
 from othello_nn.players.base import Player, PlayerError
 from othello_nn.players.simple import FEWEST_DISCS, MOST_DISCS, SWH, OnePlyPlayer, RandomPlayer, SquareWeights
-from othello_nn.players.spec import GTP, KEYS, PlayerSpec, did_you_mean, parse_spec
+from othello_nn.players.spec import GTP, KEYS, PlayerSpec, parse_spec
+from othello_nn.resources import BEST, CHECKPOINTS, SUFFIX
 
 if TYPE_CHECKING:
     from othello_nn.engine import Limit
 
-CHECKPOINTS = Path(__file__).resolve().parent.parent.parent / "checkpoints"
-SUFFIX = ".safetensors"
 TUPLES = "tuples:"
-BEST = "champion"
 SEARCH_KEYS = tuple(key for key in KEYS if key != "timeout")
 _SHIPPED = {
     BEST: "the strongest net",
@@ -143,8 +142,8 @@ def _evaluator_entry(description: str, path: Path) -> Entry:
 def _tuples_entry(file: str) -> Entry:
     def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
         from othello_nn.engine import Limit
+        from othello_nn.players.classic.league_tuples import load_tuples
         from othello_nn.players.searching import SearchPlayer
-        from othello_nn.players.tuples import load_tuples
 
         if not file:
             raise PlayerError(f"{spec.text!r} names no file; write tuples:FILE")
@@ -157,8 +156,8 @@ def _external_entry(name: str) -> Entry:
     protocol, command = name.split(":", maxsplit=1)
 
     def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
-        from othello_nn.players.gtp_client import GtpPlayer
-        from othello_nn.players.nboard_client import NBoardPlayer
+        from othello_nn.players.external.gtp import GtpPlayer
+        from othello_nn.players.external.nboard import NBoardPlayer
 
         return (GtpPlayer if f"{protocol}:" == GTP else NBoardPlayer)(spec, command, rng)
 
@@ -182,15 +181,20 @@ _BUILT_IN = {
     "most-discs": _squares_entry("turns as many discs as it can", MOST_DISCS),
     "fewest-discs": _squares_entry("keeps as few discs as it can", FEWEST_DISCS),
     "swh": _squares_entry("Standard WPC Heuristic: a weight for each square, the papers' usual opponent", SWH),
-    "mobility": _classical_entry("a hand-written evaluator: moves, corners, stable discs", "engine.evaluate:Mobility"),
-    "wystan": _classical_entry(
-        "mobility and stability, weighted by hand: in the spirit of Leouski's opponent", "players.wystan:WYSTAN"
+    "mobility": _classical_entry(
+        "a hand-written evaluator: moves, corners, stable discs", "engine.leaf.mobility:Mobility"
     ),
-    "iago": _classical_entry("IAGO's evaluation of 1981: edges, stable discs, mobility", "players.iago:iago_evaluator"),
+    "wystan": _classical_entry(
+        "mobility and stability, weighted by hand: in the spirit of Leouski's opponent", "players.classic.wystan:WYSTAN"
+    ),
+    "iago": _classical_entry(
+        "IAGO's evaluation of 1981: edges, stable discs, mobility", "players.classic.iago:iago_evaluator"
+    ),
     "keyano": _classical_entry(
-        "KEYANO's evaluation: mobility curves, lost regions, patterns", "players.keyano:shipped_keyano"
+        "KEYANO's evaluation: mobility curves, lost regions, patterns", "players.classic.keyano:shipped_keyano"
     ),
     "features": _classical_entry(
-        "ten classical features, their weights learnt from the endgame backwards", "players.features:shipped_features"
+        "ten classical features, their weights learnt from the endgame backwards",
+        "players.classic.features:shipped_features",
     ),
 }

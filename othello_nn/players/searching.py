@@ -13,9 +13,9 @@ from typing import Any
 from othello_nn.checkpoint import read_meta
 from othello_nn.engine import Engine, Limit, Options, Result
 from othello_nn.engine.clock import make_clock
-from othello_nn.engine.compile import ColouredEvaluator, Evaluator, load_evaluator
 from othello_nn.engine.driver import MAX_DEPTH
-from othello_nn.engine.tables import LeafEvaluator, TableEvaluator, weighted_squares
+from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator, load_evaluator
+from othello_nn.engine.leaf.tables import LeafEvaluator, TableEvaluator, weighted_squares
 from othello_nn.game.position import Position
 from othello_nn.players.base import BasePlayer, Choice, PlayerError
 from othello_nn.players.simple import SquareWeights
@@ -27,7 +27,7 @@ SHALLOW_DEPTH, SHALLOW_TABLE_MB, TABLE_MB = 6, 1.0, 64.0
 # that, since a game that is solved once needs no more time.
 SPARE_MOVES, SOLVING_SHARES = 4, 2
 # Files that hold no net, and who reads them.
-FITTED_KINDS = {"features": "features:FeatureEvaluator", "keyano": "keyano:KeyanoEvaluator"}
+FITTED_KINDS = {"features": "classic.features:FeatureEvaluator", "keyano": "classic.keyano:KeyanoEvaluator"}
 
 
 class SearchPlayer(BasePlayer):

@@ -16,13 +16,13 @@ othello_nn.players.base.PlayerError: unknown key 'dept' in 'swh:dept=3'; did you
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from othello_nn.errors import did_you_mean
 from othello_nn.players.base import PlayerError
 
 _KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
@@ -138,13 +138,6 @@ KEYS: dict[str, Key] = {
 assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}
 _KEY = rf"(?:{'|'.join(KEYS)})=[^\s,:'\"]*"
 _LAST_KEYS = re.compile(rf":(?={_KEY}(?:,{_KEY})*$)")
-
-
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """The end of an error message: the nearest valid word, or all of them if none is near."""
-    choices = list(choices)
-    near = difflib.get_close_matches(word.lower(), choices, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(choices)}"
 
 
 def parse_spec(text: str) -> PlayerSpec:

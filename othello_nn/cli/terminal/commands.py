@@ -1,0 +1,227 @@
+"""What can be typed during a game in the terminal: ``obey`` and the commands behind it. Read ``session.py`` first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from othello_nn.cli.main import COLORS
+from othello_nn.cli.terminal.game import COLOURS, GameInPlay
+from othello_nn.cli.terminal.thinking import LEVELS, at_level, checked, explain
+from othello_nn.errors import IllegalMoveError, OthelloError, did_you_mean, shorten
+from othello_nn.game.notation import move_name, parse_transcript
+from othello_nn.game.position import Position
+from othello_nn.game.syntax import PASS_NAMES
+from othello_nn.players.spec import parse_spec
+
+if TYPE_CHECKING:
+    from othello_nn.cli.terminal.session import Session
+
+_LIKE_A_SQUARE = re.compile(r"[a-z][0-9]")
+_YES, _NO = ("y", "yes"), ("n", "no")
+
+
+class CommandError(OthelloError):
+    """What was typed is no command, or cannot be done now, or not like this."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What follows the name, what it does in words, and the function that does it with the words that follow."""
+
+    operands: str
+    meaning: str
+    run: Callable[[Session, str], None]
+
+
+def obey(session: Session, text: str) -> None:
+    """Do what was typed; an OthelloError says why not."""
+    word, _, rest = text.replace("\0", "").strip().partition(" ")
+    name = word.lower()
+    if session.game.is_over and session.interactive and name in (*_YES, *_NO):
+        name = "new" if name in _YES else "quit"
+    if not name and session.paused:
+        name = "go"
+    if not name:
+        return
+    if _LIKE_A_SQUARE.fullmatch(name) or name in PASS_NAMES:
+        _move(session, name)
+        return
+    command = COMMANDS.get(_ALIASES.get(name, name))
+    if command is None:
+        raise CommandError(f"unknown command {shorten(word)}; {did_you_mean(name, COMMANDS)}")
+    command.run(session, rest.strip())
+
+
+def _move(session: Session, name: str) -> None:
+    if session.game.late is not None:
+        raise IllegalMoveError(f"{name} cannot be played: the game is over")
+    session.game.play(name)
+    session.changed()
+
+
+def _undo(session: Session, words: str) -> None:
+    if not re.fullmatch("[1-9]?[0-9]?", words) or words == "0":
+        raise CommandError(f"undo takes a number of turns, not {shorten(words)}")
+    if session.game.late is not None:
+        raise CommandError("time cannot be taken back; new begins another game")
+    may = session.is_human if session.human_sides else lambda black: True
+    if not sum(session.game.take_back(may) for _ in range(int(words or 1))):
+        raise CommandError("there is no move of yours to take back")
+    session.changed()
+
+
+def _hint(session: Session, words: str) -> None:
+    if session.game.is_over:
+        raise CommandError("the game is over; undo or new gives something to think about")
+    thinker = session.make_thinker(checked(parse_spec(words))) if words else session.thinker
+    choice = session.ask(thinker)
+    assert choice.move is not None
+    thoughts = explain(choice, session.game.black_to_move)
+    session.say(f"{thinker.spec.text} would play {move_name(choice.move)}{thoughts}")
+    if words:
+        thinker.close()
+
+
+def _level(session: Session, words: str) -> None:
+    if words:
+        session.set_player(at_level(session.thinker.spec, words))
+        session.paused = session.failed = False
+        session.say(f"the player is now {session.thinker.spec.text}")
+        return
+    spec = session.thinker.spec
+    for number, level in enumerate(LEVELS, start=1):
+        mark = "*" if spec.text == f"{spec.name}:{level.keys}" else " "
+        session.say(f"{mark}{number}  {level.keys:20s} {level.meaning}")
+    session.say(f"now: {spec.text}")
+
+
+def _swap(session: Session, words: str) -> None:
+    if len(session.human_sides) != 1:
+        raise CommandError("there are no sides to swap; new black or new white begins a game against the player")
+    session.set_color("white" if session.color == "black" else "black")
+    session.changed()
+    session.say(f"you play {session.color} now")
+
+
+def _moves(session: Session, words: str) -> None:
+    position = session.game.position
+    if not session.game.is_over:
+        legal = " ".join(move_name(move) for move in position.legal_moves)
+        session.say(f"legal for {COLOURS[position.black_to_move]}: {legal}")
+    session.say(f"game: {session.game.transcript}")
+
+
+def _board(session: Session, words: str) -> None:
+    session.draw_board()
+
+
+def _show(session: Session, words: str) -> None:
+    if words.lower() not in ("on", "off"):
+        raise CommandError("write show on or show off")
+    session.show = words.lower() == "on"
+    session.say(f"the player's thoughts are {'shown' if session.show else 'hidden'}")
+
+
+def _save(session: Session, words: str, overwrite: bool = False) -> None:
+    from othello_nn.game.formats.files import write_games
+
+    if not words:
+        raise CommandError("save needs the name of a file that ends in .ggf, .sgf or .txt")
+    path = _path(words)
+    if path.exists() and path not in session.saved and not overwrite:
+        raise CommandError(f"{words} is there already; save! {words} overwrites it")
+    record = session.game.record(session.side_name(True), session.side_name(False))
+    try:
+        write_games(path, [record])
+    except OSError as error:
+        raise CommandError(f"the game could not be saved in {words}: {error.strerror or error}") from None
+    session.saved.add(path)
+    session.say(f"saved in {words}")
+
+
+def _overwrite(session: Session, words: str) -> None:
+    _save(session, words, overwrite=True)
+
+
+def _load(session: Session, words: str) -> None:
+    start, moves = _find_game(words)
+    session.begin(GameInPlay(start, session.clock_seconds, moves))
+
+
+def _find_game(words: str) -> tuple[Position, tuple[int, ...]]:
+    """Start and moves from `FILE`, `FILE N` or a transcript."""
+    from othello_nn.game.formats.files import read_games
+
+    if not words:
+        raise CommandError("load needs the name of a file, or a transcript such as f5d6c3")
+    name, number = words, None
+    if not _path(words).exists() and (parts := re.fullmatch(r"(.*\S)\s+([0-9]{1,6})", words)):
+        name, number = parts[1], int(parts[2])
+    path = _path(name)
+    if not path.exists():
+        try:
+            return Position.start(), tuple(parse_transcript(words))
+        except OthelloError as error:
+            raise CommandError(f"there is no file {shorten(name)}, and as a transcript: {error}") from None
+    try:
+        games = read_games(path)
+    except OSError as error:
+        raise CommandError(f"{name} cannot be read: {error.strerror or error}") from None
+    wanted = len(games) if number is None else number
+    if not 1 <= wanted <= len(games):
+        raise CommandError(f"{name} holds {len(games) or 'no'} games; there is no game {wanted or 'to load'}")
+    return games[wanted - 1].start, games[wanted - 1].moves
+
+
+def _path(words: str) -> Path:
+    try:
+        return Path(words).expanduser()
+    except RuntimeError:  # ~name, and nobody has that name
+        return Path(words)
+
+
+def _new(session: Session, words: str) -> None:
+    if words and words.lower() not in COLORS:
+        raise CommandError(f"{shorten(words)} is no colour; {did_you_mean(words, COLORS)}")
+    session.set_color(words.lower() or session.wanted_color)
+    session.begin(GameInPlay(session.first_start, session.clock_seconds))
+    session.say(session.greeting())
+
+
+def _go(session: Session, words: str) -> None:
+    if not session.paused:
+        raise CommandError("it is your turn; hint tells what the player would do")
+    session.paused = False
+
+
+def _help(session: Session, words: str) -> None:
+    session.say(f"  {'f5':22s} a move: column and row; passes are played for you")
+    for name, command in COMMANDS.items():
+        session.say(f"  {f'{name} {command.operands}':22s} {command.meaning}")
+
+
+def _quit(session: Session, words: str) -> None:
+    session.done = True
+
+
+COMMANDS = {
+    "undo": Command("[N]", "back to your last turn, or N turns", _undo),
+    "hint": Command("[PLAYER]", "what the player, or another, would do here", _hint),
+    "level": Command("[N|KEYS|PLAYER]", f"1 to {len(LEVELS)}, keys such as depth=6, or another player", _level),
+    "swap": Command("", "change sides", _swap),
+    "moves": Command("", "the legal moves, and the game so far", _moves),
+    "board": Command("", "draw the board again", _board),
+    "show": Command("on|off", "what the player thinks of its moves", _show),
+    "save": Command("FILE", "write the game: .ggf, .sgf or .txt", _save),
+    "save!": Command("FILE", "the same, over a file that is there", _overwrite),
+    "load": Command("FILE [N]", "go on with a game of a file, or from moves: f5d6c3", _load),
+    "new": Command("[COLOR]", f"another game, as {', '.join(COLORS)}", _new),
+    "go": Command("", "let the player go on after an interruption", _go),
+    "help": Command("", "this list", _help),
+    "quit": Command("", "end (also q, exit, Ctrl-D)", _quit),
+}
+_ALIASES = {"q": "quit", "exit": "quit", "?": "help"}

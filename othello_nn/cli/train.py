@@ -1,0 +1,208 @@
+"""The command line of ``train.py``: what can be typed, what is printed, what is said when something was wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from othello_nn.cli.base import INTERRUPTED, CommandParser, UsageError, give_up_stdout, missing_package, number_type
+from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
+from othello_nn.errors import OthelloError
+from othello_nn.resources import CHECKPOINTS
+
+if TYPE_CHECKING:
+    from othello_nn.learn.distributed import Processes
+    from othello_nn.learn.runs import Run
+    from othello_nn.learn.trainer import Summary, Trainer
+
+
+def parser() -> CommandParser:
+    presets = "\n".join(f"  {name:17s} {load_preset(name).description}" for name in preset_names())
+    epilog = f"""\
+presets:
+{presets}
+
+examples:
+  python train.py                                       half a minute to a net that plays
+  python train.py --preset league                       the Othello League's specialist, in some minutes
+  python train.py --preset triangle --minutes 5 --set net.maps=24 --set td.lambda=0.5
+  python train.py --resume triangle-1                   go on where it stopped
+  torchrun --nproc-per-node 2 train.py --preset triangle
+  tensorboard --logdir runs                             watch
+
+A run is a folder in runs/: curves, the state to resume from, and net.safetensors, which is a player:
+  python play.py match runs/quick-1/net.safetensors swh
+exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl-C (what was learnt is saved)
+"""
+    made = CommandParser(prog="train.py", description="Teach a net Othello.", epilog=epilog)
+    made.add_argument("--preset", metavar="NAME", help=f"what to train, see below ({DEFAULT_PRESET})")
+    made.add_argument("--device", metavar="D", help="auto, cpu, cuda or cuda:N (auto)")
+    made.add_argument("--minutes", type=number_type(float, 0.001, "a number of minutes"), metavar="M", help="stop then")
+    made.add_argument("--games", type=number_type(int, 1, "a whole number from 1"), metavar="N", help="so many games")
+    made.add_argument("--run", metavar="NAME", help="the run's name (the preset's, numbered)")
+    made.add_argument("--resume", metavar="RUN", help="go on with a run, with its settings")
+    made.add_argument(
+        "--seed", type=number_type(int, 0, "a whole number from 0"), metavar="S", help="of all chance (1)"
+    )
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the preset")
+    made.add_argument("--threads", type=number_type(int, 1, "a whole number from 1"), metavar="N", help="cores (all)")
+    made.add_argument("--print-config", action="store_true", help="print the settings as JSON and stop")
+    made.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    try:
+        arguments = parser().parse_args(argv)
+        if arguments.print_config and not arguments.resume:
+            print(json.dumps(_config(arguments).as_dict(), indent=2, ensure_ascii=False))
+            return 0
+        return _train(arguments)
+    except (UsageError, OthelloError) as error:
+        print(f"train.py: {error}", file=sys.stderr)
+        return getattr(error, "exit_code", 2)
+    except ModuleNotFoundError as error:
+        print(f"train.py: {missing_package(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("train.py: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        give_up_stdout()
+        return 1
+    except OSError as error:
+        print(f"train.py: {error.filename or 'files'}: {error.strerror or error}", file=sys.stderr)
+        return 1
+
+
+def _config(arguments: Namespace) -> Config:
+    config = load_preset(arguments.preset or DEFAULT_PRESET)
+    given = {"seed": arguments.seed, "device": arguments.device, "games": arguments.games}
+    return config.changed(arguments.set, **{key: value for key, value in given.items() if value is not None})
+
+
+def _train(arguments: Namespace) -> int:
+    config = None if arguments.resume else _config(arguments)
+    if arguments.resume:
+        if arguments.print_config:
+            raise UsageError("--print-config shows a preset's settings; a run keeps its own in config.json")
+        for name in ("preset", "run", "seed", "set"):
+            if getattr(arguments, name) not in (None, []):
+                raise UsageError(f"--{name} cannot go with --resume: a resumed run keeps its settings")
+    # Torch takes seconds to load: what is wrong with the words was said before.
+    from othello_nn.learn import distributed
+    from othello_nn.learn.make import make_learner
+    from othello_nn.learn.runs import RUNS, Run
+    from othello_nn.learn.trainer import Trainer, choose_device
+
+    run = None
+    if config is None:
+        run = Run.open(RUNS, arguments.resume)
+        config = run.config.changed(games=arguments.games or run.config.games)
+    elif code := _prepare(arguments, config):
+        return code
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    device = choose_device(arguments.device or config.device, local_rank)
+    group = distributed.join(device)
+    try:
+        threads = _set_threads(arguments.threads, group)
+        # Before the run has a folder: what cannot be trained leaves none behind. A resumed one has begun long ago.
+        learner = make_learner(config.changed(init="") if run else config, device, group, threads)
+        run = _shared_run(arguments, config, run, group)
+        trainer = Trainer(run, learner, group, threads, minutes=arguments.minutes, quiet=arguments.json)
+        if arguments.resume:
+            trainer.resume()
+        if group.leads:
+            _announce(run, trainer, device, threads, group.count)
+        summary = trainer.train()
+        if group.leads:
+            _report(run, summary, arguments.json, getattr(arguments, "report", sys.stdout))
+        if summary.unsaved:
+            print(f"train.py: the run's last state is not saved: {summary.unsaved}", file=sys.stderr)
+            return 1
+        return INTERRUPTED if summary.interrupted else 0
+    finally:
+        distributed.leave()
+
+
+def _prepare(arguments: Namespace, config: Config) -> int:
+    """Train the net that a run starts from, if that is another preset's and not there yet; its exit code."""
+    from othello_nn.learn.runs import RUNS, Run
+
+    name = config.init
+    if name not in preset_names() or Path(name).is_file() or (CHECKPOINTS / f"{name}.safetensors").is_file():
+        return 0
+    begun = (RUNS / name / "state.safetensors").is_file()
+    if begun and Run.open(RUNS, name).finished:
+        return 0
+    print(f"train.py: {config.preset} starts from the net of the preset {name}, so that comes first", file=sys.stderr)
+    words = ["--resume", name] if begun else ["--preset", name, "--run", name]
+    first = parser().parse_args(words)
+    for option in ("minutes", "threads", "device"):
+        setattr(first, option, getattr(arguments, option))
+    first.report = sys.stderr
+    code = _train(first)
+    if not code and not Run.open(RUNS, name).finished:
+        print(f"train.py: {name} is not finished; the same command goes on with it", file=sys.stderr)
+        return 1
+    return code
+
+
+def _shared_run(arguments: Namespace, config: Config, run: Run | None, group: Processes) -> Run:
+    """The run of all processes: one makes it, the others are told its name."""
+    from othello_nn.learn.runs import RUNS, Run
+
+    if run is not None:
+        run = Run(run.folder, config)
+        if arguments.games and group.leads:
+            run.write_config()
+        return run
+    made, name = None, ""
+    try:
+        if group.leads:
+            made = Run.create(RUNS, arguments.run, config)
+            name = made.name
+    finally:
+        name = group.told(name)
+    if not name:  # the leading process says why
+        sys.exit(2)
+    return made or Run(RUNS / name, config)
+
+
+def _set_threads(threads: int | None, group: Processes) -> int:
+    """Cores for this process. Torch takes one: games are played in the others meanwhile."""
+    import torch
+
+    shared = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))) if group.count > 1 else 1
+    threads = threads or max(1, (os.cpu_count() or 1) // shared)
+    torch.set_num_threads(max(1, threads // 2))
+    return threads
+
+
+def _announce(run: Run, trainer: Trainer, device: str, threads: int, processes: int) -> None:
+    net = trainer.learner.net()
+    count = sum(parameter.numel() for parameter in net.parameters())
+    where = f"{device}, {threads} threads" + (f", {processes} processes" if processes > 1 else "")
+    print(json.dumps(run.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
+    begun = f", from {trainer.learner.games:,} games on" if trainer.learner.games else ""
+    print(f"{run.folder}: {net.kind} net of {count:,} weights on {where}{begun}", file=sys.stderr)
+    print(f"watch: tensorboard --logdir {run.folder.parent}", file=sys.stderr, flush=True)
+
+
+def _report(run: Run, summary: Summary, as_json: bool, file: TextIO) -> None:
+    scores = {tag.removeprefix("score/"): round(score, 4) for tag, score in summary.scores.items()}
+    if as_json:
+        facts = {"run": run.name, "net": str(run.net_path), "games": summary.games, "seconds": summary.seconds}
+        print(json.dumps(facts | {"finished": summary.finished, "scores": scores}), file=file)
+        return
+    how = "finished" if summary.finished else f"stopped; go on with: python train.py --resume {run.name}"
+    print(f"{run.name}: {how}", file=file)
+    print(f"{summary.games:,} games in {summary.seconds:.0f} s", file=file)
+    print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=file)
+    print(f"play it:   python play.py match {run.net_path} swh", file=file)
+    print(f"ask it:    python play.py bestmove start --player {run.net_path}", file=file)

@@ -1,0 +1,190 @@
+"""Evaluators of embedding nets: each lookup gives a short vector, their sum goes through a small network.
+
+The tables hold vectors of ``dim`` 16-bit integers with one quantum for all; sums are exact in 32 bits. What follows is
+in single precision: value = skip · s + output · relu(hidden · s + bias) + output_bias, in discs, where s is the sum.
+Read ``lanes.py`` and ``door.py`` first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import float32, int64, types
+
+from othello_nn.engine.leaf.door import rounded_score
+from othello_nn.engine.leaf.lanes import (
+    F32,
+    LANE_COUNTS,
+    address_of,
+    emit_cells,
+    emit_horizontal,
+    emit_sum,
+    feature_kernels,
+    named_intrinsic,
+)
+from othello_nn.engine.leaf.tables import LeafEvaluator, aligned
+from othello_nn.kernels.bits import I16, I32, I64, load_i32
+from othello_nn.kernels.jit import kernel
+
+DIMS = (4, 8, 16)
+LARGEST = np.iinfo(np.int16).max
+WIDTH = 8  # hidden units are computed so many at a time
+UNITS = ir.VectorType(F32, WIDTH)
+
+
+def _emit_multiply_add(builder, x, y, z):
+    """x · y + z, as one instruction where the machine has it."""
+    return builder.fadd(builder.fmul(x, y, flags=("contract",)), z, flags=("contract",))
+
+
+def _emit_spread(builder, vector, element: int):
+    """One element of a vector in each place of ``UNITS``."""
+    undefined = ir.Constant(vector.type, ir.Undefined)
+    index = ir.Constant(ir.VectorType(I32, WIDTH), [ir.Constant(I32, element)] * WIDTH)
+    return builder.shuffle_vector(vector, undefined, index)
+
+
+def _emit_head(builder, dim: int, sums, head, blocks):
+    """The network behind the sums. A block of ``head`` is [dim + 2, WIDTH]: bias, weights of each input, output."""
+    inputs = [_emit_spread(builder, sums, i) for i in range(dim)]
+    before, loop = builder.basic_block, builder.append_basic_block("units")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    left, block, total = builder.phi(I64), builder.phi(I64), builder.phi(UNITS)
+    rows = [builder.load(address_of(builder, block, 4 * WIDTH * i, UNITS), align=4) for i in range(dim + 2)]
+    units = rows[0]
+    for given, row in zip(inputs, rows[1:-1], strict=True):
+        units = _emit_multiply_add(builder, given, row, units)
+    nothing = ir.Constant(UNITS, [ir.Constant(F32, 0.0)] * WIDTH)
+    active = builder.select(builder.fcmp_ordered(">", units, nothing), units, nothing)
+    summed = _emit_multiply_add(builder, active, rows[-1], total)
+    rest = builder.sub(left, ir.Constant(I64, 1))
+    following = builder.add(block, ir.Constant(I64, 4 * WIDTH * (dim + 2)))
+    for phi, first, later in ((left, blocks, rest), (block, head, following), (total, nothing, summed)):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, loop)
+    done = builder.append_basic_block("units_done")
+    builder.cbranch(builder.icmp_unsigned("==", rest, ir.Constant(I64, 0)), done, loop)
+    builder.position_at_end(done)
+    return emit_horizontal(builder, summed, builder.fadd)
+
+
+def _embedded_score(lanes: int, dim: int):
+    """``score`` for ``lanes`` features and vectors of ``dim``."""
+    cell, wide, floats = ir.VectorType(I16, dim), ir.VectorType(I32, dim), ir.VectorType(F32, dim)
+
+    def embed(typingctx, features, origins, weights, head, blocks):
+        """skip · s + output · relu(hidden · s + bias); ``head`` begins with skip, then come the blocks."""
+
+        def codegen(context, builder, signature, args):
+            *where, head, blocks = args
+            cells = (builder.sext(x, wide) for x in emit_cells(builder, lanes, cell, *where))
+            sums = builder.sitofp(emit_sum(builder, cells, builder.add), floats)
+            skip = builder.load(address_of(builder, head, 0, floats), align=4)
+            direct = emit_horizontal(builder, builder.fmul(sums, skip), builder.fadd)
+            first = builder.add(head, ir.Constant(I64, 4 * dim))
+            return builder.fadd(direct, _emit_head(builder, dim, sums, first, blocks))
+
+        return types.float32(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+
+    embedded = named_intrinsic(embed, lanes, dim)
+
+    @kernel(cached=False)
+    def score(ev, features, mover, opponent, empties):
+        stage = load_i32(ev.stages, empties * int64(4))
+        rows = ev.weights + stage * int64(2 * dim)
+        return rounded_score(embedded(features, ev.origins, rows, ev.head, ev.blocks) + float32(ev.output_bias))
+
+    return score
+
+
+class Embedded(NamedTuple):
+    """Fields of an embedding evaluator; see ``evaluate.Tables``."""
+
+    deltas: int
+    origins: int
+    weights: int  # [stages · cells · dim] int16
+    stages: int
+    head: int  # float32: skip [dim], then blocks [blocks, dim + 2, WIDTH]; see _emit_head
+    blocks: int
+    output_bias: float
+
+
+# One class for each number of lanes and each dim: Embedded16x4 … Embedded64x16. They are named in the module, since
+# Numba's cache has to find them again.
+EMBEDDED_CLASSES: dict[tuple[int, int], Any] = {}
+for _lanes in LANE_COUNTS:
+    for _dim in DIMS:
+        _name = f"Embedded{_lanes}x{_dim}"
+        _class: Any = type(_name, (Embedded,), {"__module__": __name__, "__doc__": f"{_lanes} lanes, dim {_dim}."})
+        _class.begin, _class.child = feature_kernels(_lanes)
+        _class.score = _embedded_score(_lanes, _dim)
+        globals()[_name] = EMBEDDED_CLASSES[_lanes, _dim] = _class
+
+
+def quantised(weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Weights as int16, and the value of 1: the smallest with which all of them fit, so nothing is ever clipped."""
+    largest = float(np.abs(weights).max(initial=0.0))
+    if not np.isfinite(largest):
+        raise ValueError("the weights hold numbers that are not finite")
+    quantum = largest / LARGEST or 1.0
+    return np.rint(weights / np.float32(quantum)).astype(np.int16), quantum
+
+
+@dataclass(frozen=True)
+class Head:
+    """The network behind the sums s [dim]: skip · s + output · relu(hidden · s + bias) + output_bias, in discs."""
+
+    skip: np.ndarray  # [dim]
+    hidden: np.ndarray  # [units, dim]
+    bias: np.ndarray  # [units]
+    output: np.ndarray  # [units]
+    output_bias: float
+
+    def __post_init__(self):
+        units, dim = self.hidden.shape
+        shapes = {"skip": (dim,), "bias": (units,), "output": (units,)}
+        for name, shape in shapes.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"{name} must be {list(shape)}, not {list(getattr(self, name).shape)}")
+
+    def negated(self) -> Head:
+        return Head(-self.skip, self.hidden, self.bias, -self.output, -self.output_bias)
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedEvaluator(LeafEvaluator):
+    """``weights`` is int16 [rows, cells, dim], in ``quantum``s of what ``head`` takes."""
+
+    quantum: float = field(kw_only=True)
+    head: Head = field(kw_only=True)
+
+    def __post_init__(self):
+        if self.weights.ndim != 3 or self.weights.dtype != np.int16:
+            raise ValueError(f"weights must be int16 [rows, cells, dim], not {self.weights.dtype}")
+        dim = self.weights.shape[2]
+        if not 1 <= dim <= max(DIMS):
+            raise ValueError(f"embeddings of {dim} numbers cannot be compiled, at most {max(DIMS)}")
+        if len(self.head.skip) != dim:
+            raise ValueError(f"the head is for embeddings of {len(self.head.skip)} numbers, the tables have {dim}")
+        super().__post_init__()
+
+    def _lay_out(self) -> tuple[Any, ...]:
+        given = self.weights.shape[2]
+        dim = next(dim for dim in DIMS if dim >= given)
+        units = len(self.head.bias)
+        blocks = max(1, -(-units // WIDTH))
+        rows = np.zeros((dim + 2, blocks * WIDTH), np.float32)
+        rows[0, :units] = self.head.bias
+        rows[1 : given + 1, :units] = self.head.hidden.T * self.quantum
+        rows[-1, :units] = self.head.output
+        skip = np.zeros(dim, np.float32)
+        skip[:given] = self.head.skip * self.quantum
+        in_blocks = rows.reshape(dim + 2, blocks, WIDTH).swapaxes(0, 1)
+        head = aligned(np.concatenate([skip, in_blocks.ravel()]))
+        weights = np.pad(self.weights, [(0, 0), (0, 0), (0, dim - given)])
+        kind = EMBEDDED_CLASSES[self.shapes.lanes, dim]
+        return kind, self._with_zero(weights), head, blocks, float(self.head.output_bias)

@@ -1,0 +1,38 @@
+"""What can be wrong with what a user gives, and the words to say it in. Nothing else of the package is needed here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class OthelloError(ValueError):
+    """Input that cannot be used. Every error the game layer raises about its input is one of these."""
+
+
+class InvalidMoveError(OthelloError):
+    """Not a move at all, on any board: "z9", 99."""
+
+
+class IllegalMoveError(OthelloError):
+    """A well-formed move that cannot be played here."""
+
+
+class InvalidPositionError(OthelloError):
+    """Not a board: a wrong sign, a wrong number of squares, overlapping masks."""
+
+
+def shorten(value: object, limit: int = 40) -> str:
+    """A value as it is quoted in error messages: its repr, cut when it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not print integers of thousands of digits
+        return "a huge number"
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """The end of an error message: the nearest valid word, or all of them if none is near."""
+    choices = list(choices)
+    near = difflib.get_close_matches(word.lower(), choices, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(choices)}"

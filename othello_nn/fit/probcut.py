@@ -1,0 +1,116 @@
+"""Fit Multi-ProbCut to an evaluator and store the result in its file.
+
+    python -m othello_nn.fit.probcut checkpoints/champion.safetensors
+
+Positions are searched at every depth and, near the end, solved; ``probcut.ProbCut`` is the smooth function through the
+errors, so that it also covers depths too expensive to sample.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from othello_nn.checkpoint import Checkpoint
+from othello_nn.engine.driver import Engine, Limit, Options
+from othello_nn.engine.leaf.compile import ColouredEvaluator, compile_checkpoint
+from othello_nn.engine.probcut import MIN_DEPTH, TERMS, ProbCut, shallow_depth, terms
+from othello_nn.game.position import Position
+from othello_nn.game.rules import PASS
+
+
+def sample_positions(engine, rng: random.Random, count: int) -> Iterator[Position]:
+    """Positions of games with a noisy opening and reasonable play after it, spread over the numbers of empties."""
+    while count:
+        position, target, noise = Position.start(), rng.randint(12, 54), rng.choice((0.1, 0.3, 0.6))
+        while position.empties > target and not position.is_over:
+            if position.must_pass:
+                position = position.play(PASS)
+            elif position.empties > 52 or rng.random() < noise:
+                position = position.play(rng.choice(position.legal_moves))
+            else:
+                position = position.play(engine.search(position, Limit(depth=2)).move)
+        if not position.is_over and not position.must_pass:
+            count -= 1
+            yield position
+
+
+def measure(engine, position: Position, depth: int, solve_empties: int) -> dict[int, float]:
+    """Value at each depth, full width; with few enough empties the exact score stands at depth = empties."""
+    values: dict[int, float] = {}
+
+    def note(result):
+        values[result.depth] = result.score
+
+    engine.search(position, Limit(depth=min(depth, position.empties - 1)), on_iteration=note)
+    if position.empties <= solve_empties:
+        values[position.empties] = engine.solve(position).score
+    return values
+
+
+def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
+    """Least squares of log root-mean-square error over groups of alike (empties, deep, shallow)."""
+    groups: dict[tuple[int, int, int], list[float]] = {}
+    for empties, values in samples:
+        for deep in values:
+            for shallow in values:
+                # Only pairs that the search could use: same parity, about half.
+                if deep >= MIN_DEPTH and 1 <= shallow <= deep - 2 and (deep - shallow) % 2 == 0:
+                    error = values[deep] - values[shallow]
+                    groups.setdefault((empties // 3 * 3 + 1, deep, shallow), []).append(error)
+    rows, targets, weights = [], [], []
+    for (empties, deep, shallow), errors in groups.items():
+        if len(errors) >= 8:
+            rows.append(terms(empties, deep, shallow))
+            targets.append(0.5 * np.log(np.mean(np.square(errors)) + 0.05))
+            weights.append(np.sqrt(len(errors)))
+    if len(rows) < 2 * TERMS:
+        raise ValueError("too few positions, or too shallow, to fit ProbCut; take more positions")
+    scale = np.array(weights)[:, None]
+    coefficients, *_ = np.linalg.lstsq(np.array(rows) * scale, np.array(targets) * scale[:, 0], rcond=None)
+    return ProbCut(coefficients)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m othello_nn.fit.probcut", description=__doc__.partition("\n")[0])
+    parser.add_argument("checkpoint", type=Path, help="net to fit; the result is stored in the same file")
+    parser.add_argument("--positions", type=int, default=800)
+    parser.add_argument("--depth", type=int, default=9, help="deepest search (default 9)")
+    parser.add_argument("--solve", type=int, default=18, help="solve positions of up to this many empties (default 18)")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args(argv)
+    try:
+        checkpoint = Checkpoint.load(args.checkpoint)
+        evaluator = compile_checkpoint(checkpoint, args.checkpoint.stem)
+        if isinstance(evaluator, ColouredEvaluator):
+            raise ValueError(f"{args.checkpoint}: ProbCut needs a net that does not look at the colour to move")
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    engine = Engine(evaluator, Options(probcut=False))
+    samples = []
+    for i, position in enumerate(sample_positions(engine, random.Random(args.seed), args.positions), 1):
+        samples.append((position.empties, measure(engine, position, args.depth, args.solve)))
+        if i % 50 == 0:
+            print(f"{i}/{args.positions} positions", file=sys.stderr, flush=True)
+    try:
+        fitted = fit(samples)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    replace(checkpoint, probcut=fitted.log_sigma).save(args.checkpoint)
+    for empties in (12, 16, 20, 24, 32, 40, 48):
+        depths = [d for d in (4, 6, 8, 10, empties) if d <= empties]
+        cells = "  ".join(f"{d}:{float(fitted.sigma(empties, d, shallow_depth(d))):.1f}" for d in depths)
+        print(f"empties {empties:2}  σ in discs at depth  {cells}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""The learner that a configuration asks for."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from othello_nn.config import Config, ConfigError
+from othello_nn.errors import did_you_mean
+from othello_nn.learn.distributed import Processes
+from othello_nn.learn.learner import Learner
+from othello_nn.nets import NTupleNet, make_net
+
+
+def make_learner(config: Config, device: str, processes: Processes, threads: int) -> Learner:
+    """The learner of a configuration, at its beginning."""
+    if config.learner == "td":
+        from othello_nn.learn.td.learners import make_td_learner
+
+        return make_td_learner(config, device, processes, threads)
+    if processes.count > 1:
+        raise ConfigError(f"the learner {config.learner!r} works in one process; torchrun is for 'td'")
+    if device != "cpu":
+        raise ConfigError(f"the learner {config.learner!r} works on the CPU; leave out --device {device}")
+    if config.init:
+        raise ConfigError(f"the learner {config.learner!r} starts from nothing; init is for 'td'")
+    if config.learner == "leouski":
+        from othello_nn.learn.leouski import LeouskiLearner
+
+        return LeouskiLearner(
+            config.net, total_games=config.games, seed=config.seed, **dataclasses.asdict(config.leouski)
+        )
+    if config.learner == "evolve":
+        from othello_nn.learn.evolve import EvolutionLearner
+
+        return EvolutionLearner(config.net, seed=config.seed, threads=threads, **dataclasses.asdict(config.evolve))
+    net = make_net(config.net)
+    if config.learner == "backwards":
+        from othello_nn.learn.backwards import BackwardsLearner
+
+        if not isinstance(net, NTupleNet):
+            raise ConfigError(f"learning backwards is for n-tuple nets, not {net.kind}")
+        return BackwardsLearner(net, config.backwards, seed=config.seed, threads=threads)
+    raise ConfigError(f"unknown learner {config.learner!r}; {did_you_mean(config.learner, Config.LEARNERS)}")

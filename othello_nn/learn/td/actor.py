@@ -1,0 +1,219 @@
+"""Games on the CPU: the 1-ply player of ``engine/oneply.py`` against itself or a fixed rival, many times over.
+
+The Numba twin of ``selfplay.py``: the same rules, the same ``Trajectory``, some ten times as many games a second. Each
+game's chance comes from (seed, number of the game), so the games do not depend on threads or batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numba import float32, int64, uint64
+
+from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator
+from othello_nn.engine.leaf.door import leaf_begin
+from othello_nn.engine.midgame import INFINITY, node
+from othello_nn.engine.oneply import new_scratch, one_ply
+from othello_nn.engine.score import NO_MOVE, SCORE_DISC
+from othello_nn.engine.ttable import TranspositionTable
+from othello_nn.engine.workspace import (
+    EVERYTHING,
+    FRAME_BYTES,
+    FRAME_FEATURES,
+    FRAMES,
+    PROBCUT_CUTS,
+    SWITCHES,
+    Workspace,
+)
+from othello_nn.game.rules import START_MOVER, START_OPPONENT
+from othello_nn.kernels.bits import flips_of, legal_of, popcount
+from othello_nn.kernels.board import ONE, ZERO, final_score, nth_square
+from othello_nn.kernels.chance import below, next_random, random_stream
+from othello_nn.kernels.jit import kernel
+from othello_nn.learn.td.trajectory import MOST_MOVES, Trajectory
+
+CHUNK = 64  # games a thread plays at a time
+START = np.uint64(START_MOVER), np.uint64(START_OPPONENT)
+ALWAYS = 1 << 32
+
+
+@kernel()
+def play_games(
+    as_black,
+    as_white,
+    rival_black,
+    rival_white,
+    scratch,
+    seed,
+    first,
+    epsilon,
+    opening_plies,
+    against,
+    cut,
+    movers,
+    opponents,
+    sign,
+    explored,
+    black_to_move,
+    length,
+    margin,
+):
+    """Fill the arrays ``[games, 60]`` and ``[games]`` of a trajectory with games number ``first`` and on.
+
+    ``epsilon`` is in 2⁻³². ``against``: a rival has the other colour, the learner is black in even games and only its
+    afterstates are recorded. ``cut``: random moves after the opening count as explored.
+    """
+    for game in range(movers.shape[0]):
+        index = int64(first + game)
+        learner_black = index & int64(1) == int64(0)
+        state = next_random(random_stream(seed, uint64(index)))
+        opening = int64(60) - below(state, int64(opening_plies + 1))
+        mover, opponent = START
+        black, empties, row = True, int64(60), int64(0)
+        while True:
+            moves = legal_of(mover, opponent)
+            if moves == ZERO:
+                mover, opponent, black = opponent, mover, not black
+                moves = legal_of(mover, opponent)
+                if moves == ZERO:
+                    break
+            learners = not against or black == learner_black
+            state = next_random(state)
+            in_opening = empties > opening
+            if in_opening or below(state, int64(ALWAYS)) < epsilon:
+                state = next_random(state)
+                square = nth_square(moves, below(state, popcount(moves)))
+                chance = in_opening or cut
+            else:
+                chance = False
+                if learners:
+                    if black:
+                        square, state = one_ply(as_black, scratch, mover, opponent, moves, empties, state)
+                    else:
+                        square, state = one_ply(as_white, scratch, mover, opponent, moves, empties, state)
+                elif black:
+                    square, state = one_ply(rival_black, scratch, mover, opponent, moves, empties, state)
+                else:
+                    square, state = one_ply(rival_white, scratch, mover, opponent, moves, empties, state)
+            turned = flips_of(mover, opponent, square)
+            mover, opponent, black = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), not black
+            empties -= int64(1)
+            if learners:
+                movers[game, row], opponents[game, row] = mover, opponent
+                explored[game, row], black_to_move[game, row] = chance, black
+                if row > int64(0):
+                    sign[game, row - 1] = 1 if black == black_to_move[game, row - 1] else -1
+                row += int64(1)
+        length[game] = row
+        # Only a game that ends before the learner's first move has no row; black's view will do for it.
+        last_black = black_to_move[game, row - 1] if row > int64(0) else True
+        score = final_score(mover, opponent)
+        margin[game] = score if black == last_black else -score
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How games are played for learning."""
+
+    epsilon: float = 0.1
+    opening_plies: int = 0
+    """Each game begins with 0 to so many random moves."""
+    cut: bool = True
+    """A random move tells nothing about what came before; if false, chance is a part of the world."""
+
+
+def play_numbered(
+    net: Evaluator, rules: Rules, seed: int, first: int, games: int, *, rival: Evaluator | None = None, threads: int = 1
+) -> Trajectory:
+    """Games number ``first`` and on of ``net`` against itself or ``rival``, as ``selfplay.play`` records them."""
+    rows, each = (games, MOST_MOVES), (games,)
+    arrays = {"mover": np.zeros(rows, np.uint64), "opponent": np.zeros(rows, np.uint64)}
+    arrays |= {"sign": np.zeros(rows, np.int8), "explored": np.zeros(rows, np.bool_)}
+    arrays |= {"black_to_move": np.zeros(rows, np.bool_)}
+    arrays |= {"length": np.zeros(each, np.int64), "margin": np.zeros(each, np.int64)}
+    leaves = (*leaf_pair(net), *leaf_pair(net if rival is None else rival))
+    against = rival is not None
+    chance = (int(rules.epsilon * ALWAYS), rules.opening_plies, against, rules.cut and not against)
+
+    def work(part: slice) -> None:
+        scratch = new_scratch()
+        numbers = (scratch.ctypes.data, np.uint64(seed), first + part.start)
+        play_games(*leaves, *numbers, *chance, *(array[part] for array in arrays.values()))
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, parts_of(games, CHUNK)))
+    tensors = {name: torch.from_numpy(_signed(array)) for name, array in arrays.items()}
+    return Trajectory(**{name: tensor.T if tensor.dim() == 2 else tensor for name, tensor in tensors.items()})
+
+
+def leaf_pair(evaluator: Evaluator | Any) -> tuple[Any, Any]:
+    """What a player asks when it is black, and when it is white."""
+    if isinstance(evaluator, ColouredEvaluator):
+        return evaluator.black.leaf, evaluator.white.leaf
+    leaf = getattr(evaluator, "leaf", evaluator)
+    return leaf, leaf
+
+
+def parts_of(count: int, size: int) -> Iterator[slice]:
+    return (slice(first, min(first + size, count)) for first in range(0, count, size))
+
+
+def _signed(array: np.ndarray) -> np.ndarray:
+    return array.view(np.int64) if array.dtype == np.uint64 else array
+
+
+# --- search values ---------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def search_rows(ev, workspace, movers, opponents, depth, fewest, values):
+    """Write the value in discs of a search of each position with at least ``fewest`` empties, for its mover."""
+    for i in range(movers.size):
+        mover, opponent = movers[i], opponents[i]
+        empties = int64(64) - popcount(mover | opponent)
+        if empties >= fewest and (mover | opponent) != ZERO:
+            features = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES) + int64(FRAME_FEATURES)
+            leaf_begin(ev, features, mover, opponent)
+            window = int64(-INFINITY), int64(INFINITY)
+            value = node(ev, workspace, mover, opponent, window[0], window[1], depth, int64(NO_MOVE))
+            values[i] = float32(value) / float32(SCORE_DISC)
+
+
+SEARCH_CHUNK = 1 << 11
+SEARCH_TABLE_MB = 0.25
+
+
+def search_values(net: Evaluator, trajectory: Trajectory, depth: int, fewest: int, threads: int = 1) -> torch.Tensor:
+    """``[T, B]`` float32: a search of each row with at least ``fewest`` empties, in discs for its mover, else NaN.
+
+    The compiled twin of ``targets.minimax2`` for any depth; here a pass costs no depth.
+    """
+    mover, opponent = (
+        np.ascontiguousarray(board.T.numpy()).view(np.uint64) for board in (trajectory.mover, trajectory.opponent)
+    )
+    black = np.ascontiguousarray(trajectory.black_to_move.T.numpy()).reshape(-1)
+    values = np.full(mover.size, np.nan, np.float32)
+    used = np.ascontiguousarray(trajectory.mask.T.numpy()).reshape(-1)
+    movers, opponents = mover.reshape(-1), opponent.reshape(-1)
+    # A leaf two plies on has the same colour to move, which is the one that a coloured evaluator's owner is not.
+    on_black, on_white = leaf_pair(net)[::-1]
+    groups = [(on_black, used)] if on_black is on_white else [(on_black, used & black), (on_white, used & ~black)]
+    for leaf, chosen in groups:
+        index = np.flatnonzero(chosen)
+        found = np.full(len(index), np.nan, np.float32)
+
+        def work(part: slice, leaf=leaf, index=index, found=found) -> None:
+            workspace = Workspace(TranspositionTable(SEARCH_TABLE_MB), np.zeros(8, np.uint8))
+            workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
+            boards = movers[index[part]], opponents[index[part]]
+            search_rows(leaf, workspace.address, *boards, depth, fewest, found[part])
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, parts_of(len(index), SEARCH_CHUNK)))
+        values[index] = found
+    return torch.from_numpy(values.reshape(mover.shape)).T

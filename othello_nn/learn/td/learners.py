@@ -1,0 +1,386 @@
+"""TD(λ) self-play: games, targets, updates. Read ``trajectory.py`` and ``targets.py`` first.
+
+A step learns from one batch of games. On a CPU the next batch is played meanwhile by the compiled net in other threads
+(``actor.py``), with the weights from before the step; on a GPU games and learning take turns on the device
+(``selfplay.py``). Two learners share this:
+
+* ``OnlineLearner`` moves the tables of a linear n-tuple net game by game in a kernel (``online.py``): CPU, one process;
+* ``TorchLearner`` takes any net, device, optimiser and number of processes.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from othello_nn.config import Config, ConfigError
+from othello_nn.engine.leaf.compile import Evaluator, compile_net
+from othello_nn.engine.leaf.shapes import symmetric
+from othello_nn.learn.distributed import Processes
+from othello_nn.learn.learner import Arrays, Learner, first_net, seed_of
+from othello_nn.learn.td.actor import Rules, play_numbered, search_values
+from othello_nn.learn.td.batch import transform
+from othello_nn.learn.td.online import BANDS, COUNT, SQUARED, TARGETS, TARGETS_SQUARED, LinearTables
+from othello_nn.learn.td.optim import TemporalCoherence
+from othello_nn.learn.td.selfplay import Dice, play
+from othello_nn.learn.td.targets import exact_values, lambda_returns, minimax2, outcome
+from othello_nn.learn.td.trajectory import Trajectory
+from othello_nn.nets import Net, NTupleNet
+from othello_nn.nets.base import count_discs
+
+OPTIMISERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD, "tc": TemporalCoherence}
+VALUE_ROWS = 1 << 16  # positions evaluated at a time where no gradient is needed
+
+
+@dataclass(frozen=True, eq=False)
+class Experience:
+    """A batch of games with what searches and the solver say of its rows: ``[T, B]`` in discs, NaN where unknown."""
+
+    games: Trajectory
+    searched: Tensor | None = None
+    exact: Tensor | None = None
+
+    def arrays(self) -> Arrays:
+        hints = {"searched": self.searched, "exact": self.exact}
+        known = {name: tensor.cpu().numpy() for name, tensor in hints.items() if tensor is not None}
+        return self.games.arrays() | known
+
+    @staticmethod
+    def from_arrays(arrays: Arrays, device: str) -> Experience:
+        hints = {
+            name: torch.from_numpy(arrays.pop(name)).to(device) for name in ("searched", "exact") if name in arrays
+        }
+        return Experience(Trajectory.from_arrays(arrays).to(device), hints.get("searched"), hints.get("exact"))
+
+
+def make_td_learner(config: Config, device: str, processes: Processes, threads: int) -> Learner:
+    """The fastest learner for a configuration."""
+    net = first_net(config)
+    alone = device == "cpu" and processes.count == 1 and config.optim.kind in ("tc", "sgd")
+    if alone and isinstance(net, NTupleNet) and net.dim == 1 and net.view == "inversion" and not net.shared:
+        if config.optim.minibatch:
+            raise ConfigError("optim.minibatch does nothing here: this net learns game by game; take optim.kind=adam")
+        return OnlineLearner(config, net, processes, threads)
+    return TorchLearner(config, net.to(device), processes, threads, device)
+
+
+class _TDLearner:
+    """What both learners share: playing ahead, counting, and the state of a run."""
+
+    def __init__(self, config: Config, processes: Processes, threads: int, device: str):
+        self.config, self.processes, self.threads, self.device = config, processes, threads, device
+        self.games = 0
+        self.steps = 0
+        self._pool = ThreadPoolExecutor(1)
+        self._pending: Experience | None = None
+        self._rules = Rules(config.td.epsilon, config.td.opening_plies, config.td.cut)
+
+    @property
+    def progress(self) -> float:
+        return min(self.games / self.config.games, 1.0)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate now: constant, or falling geometrically over the run."""
+        first, last = self.config.optim.rate, self.config.optim.final_rate
+        return first * (last / first) ** self.progress if last and first else first
+
+    def step(self) -> dict[str, float]:
+        if self.device != "cpu":
+            experience = self._on_device()
+            metrics = self._learn(experience)
+        else:
+            if self._pending is None:
+                self._pending = self._played(self.steps, self.evaluator())
+            ahead: Future[Experience] = self._pool.submit(self._played, self.steps + 1, self.evaluator())
+            metrics = self._learn(self._pending)
+            self._pending = ahead.result()
+        self.steps += 1
+        self.games += self.config.td.batch_games * self.processes.count
+        return metrics | {"rate/learning": self.rate}
+
+    def details(self) -> dict[str, float]:
+        arrays = self._weights_state()
+        sums = [name for name in arrays if name.endswith("sums")]
+        rates = []
+        for name in sums:
+            size = arrays[name.removesuffix("sums") + "magnitudes"]
+            moved = size > 0
+            rates.append(np.abs(arrays[name][moved]) / size[moved])
+        together = np.concatenate(rates) if rates else np.zeros(0)
+        return {"rate/coherence": float(together.mean())} if together.size else {}
+
+    def evaluator(self) -> Evaluator:
+        raise NotImplementedError
+
+    def _learn(self, experience: Experience) -> dict[str, float]:
+        raise NotImplementedError
+
+    def _played(self, step: int, evaluator: Evaluator) -> Experience:
+        """The games of a step, by the compiled net, with the values that the targets need."""
+        td, batch = self.config.td, self.config.td.batch_games
+        first = (step * self.processes.count + self.processes.rank) * batch
+        rival = opponent_evaluator(td.opponent) if td.opponent else None
+        games = play_numbered(
+            evaluator, self._rules, seed_of(self.config.seed), first, batch, rival=rival, threads=self.threads
+        )
+        searched = exact = None
+        if td.exact_empties:
+            exact = exact_values(games.mover, games.opponent, td.exact_empties, self.threads)
+        if td.targets == "minimax":
+            searched = search_values(evaluator, games, 2, td.exact_empties + 1, self.threads)
+        return Experience(games, searched, exact)
+
+    def _on_device(self) -> Experience:
+        raise ConfigError(f"this learner works on the CPU, not on {self.device}")
+
+    def state(self) -> Arrays:
+        counts = {"games": np.array([self.games]), "steps": np.array([self.steps])}
+        pending = {} if self._pending is None else self._pending.arrays()
+        return counts | {f"pending.{name}": array for name, array in pending.items()} | self._weights_state()
+
+    def restore(self, arrays: Arrays) -> None:
+        self.games, self.steps = int(arrays["games"][0]), int(arrays["steps"][0])
+        pending = {name.removeprefix("pending."): a for name, a in arrays.items() if name.startswith("pending.")}
+        self._pending = Experience.from_arrays(pending, self.device) if pending else None
+        self._restore_weights(arrays)
+
+    def _weights_state(self) -> Arrays:
+        raise NotImplementedError
+
+    def _restore_weights(self, arrays: Arrays) -> None:
+        raise NotImplementedError
+
+
+def opponent_evaluator(name: str) -> Evaluator:
+    """A fixed opponent for 1-ply games."""
+    from othello_nn.players.searching import square_evaluator
+    from othello_nn.players.simple import FEWEST_DISCS, MOST_DISCS, SWH, SquareWeights
+
+    zero = SquareWeights("random", (0,) * 64, 1)  # all moves are equal, and chance decides
+    return square_evaluator({"swh": SWH, "most-discs": MOST_DISCS, "fewest-discs": FEWEST_DISCS, "random": zero}[name])
+
+
+class OnlineLearner(_TDLearner):
+    """Tables that learn from every game in turn."""
+
+    def __init__(self, config: Config, net: NTupleNet, processes: Processes, threads: int):
+        super().__init__(config, processes, threads, "cpu")
+        self._net = net
+        self.tables = LinearTables(net.shapes, net.stages, net.scale)
+        self.tables.weights[:] = net.weight.detach().numpy()
+
+    def net(self) -> Net:
+        weights = self.tables.weights
+        if self.config.td.images:  # learnt from either side of every mirror, so what differs between them is chance
+            weights = symmetric(weights, self.tables.shapes)
+        with torch.no_grad():
+            self._net.weight.copy_(torch.from_numpy(weights))
+        return self._net
+
+    def evaluator(self) -> Evaluator:
+        return self.tables.evaluator()
+
+    def _learn(self, experience: Experience) -> dict[str, float]:
+        td = self.config.td
+        hints = (None if hint is None else hint.numpy() for hint in (experience.searched, experience.exact))
+        searched, exact = hints
+        statistics = self.tables.learn(
+            experience.games,
+            rate=self.rate,
+            lam=td.lam,
+            seed=seed_of(self.config.seed, self.steps) if td.images else None,
+            coherent=self.config.optim.kind == "tc",
+            logistic=td.loss == "logistic",
+            win=td.outcome == "win",
+            searched=searched,
+            exact=exact,
+        )
+        return error_metrics(torch.from_numpy(statistics))
+
+    def _weights_state(self) -> Arrays:
+        tables = self.tables
+        return {"weights": tables.weights, "sums": tables.sums, "magnitudes": tables.magnitudes}
+
+    def _restore_weights(self, arrays: Arrays) -> None:
+        for name in ("weights", "sums", "magnitudes"):
+            # Compiled code does not look where it reads.
+            if arrays[name].shape != self.tables.weights.shape:
+                raise ValueError(f"{name} has the shape {arrays[name].shape}")
+            setattr(self.tables, name, arrays[name].astype(np.float32))
+
+
+class TorchLearner(_TDLearner):
+    """Any net, by autograd and an optimiser; several processes move the same weights."""
+
+    def __init__(self, config: Config, net: Net, processes: Processes, threads: int, device: str):
+        super().__init__(config, processes, threads, device)
+        self._net = net
+        tables = {module.weight: module for module in net.modules() if isinstance(module, NTupleNet)}
+        coherent = config.optim.kind == "tc"
+        for table in tables.values():
+            # Temporal coherence has to know every time a weight was read; Adam cannot do with a sparse gradient.
+            table.sparse = coherent
+        self._tables = tables if coherent else {}
+        groups = [{"params": [parameter], "lr": self._step_size(parameter)} for parameter in net.parameters()]
+        self.optimiser = OPTIMISERS[config.optim.kind](groups, lr=self.rate)
+
+    def net(self) -> Net:
+        return self._net
+
+    def evaluator(self) -> Evaluator:
+        return compile_net(self._net.config, float_state(self._net))
+
+    def _step_size(self, parameter: nn.Parameter) -> float:
+        """The optimiser's rate. Of temporal coherence on tables, the rate counts in errors of the value that all
+        lookups share, as in ``online.py``; this is what it means for the gradient by one weight."""
+        if parameter not in self._tables:
+            return self.rate
+        net = self._tables[parameter]
+        per_error = 2 if self.config.td.loss == "logistic" else 1
+        lookups = (len(net.shapes.placements) + 1) * (2 if len(net.weight) > net.stages else 1)
+        return self.rate * per_error * net.scale**2 / lookups
+
+    def _on_device(self) -> Experience:
+        """Games and targets by the net itself, where it is; only exact endings come from the host."""
+        td = self.config.td
+        dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.processes.rank), self.device)
+        rival = _TorchOpponent(td.opponent, self.device) if td.opponent else None
+        games = play(
+            self._net,
+            td.batch_games,
+            dice,
+            epsilon=td.epsilon,
+            opening_plies=td.opening_plies,
+            opponent=rival,
+            cut=td.cut,
+        )
+        searched = exact = None
+        if td.exact_empties:
+            exact = exact_values(games.mover, games.opponent, td.exact_empties, self.threads)
+        if td.targets == "minimax":
+            rows = (field.reshape(-1) for field in (games.mover, games.opponent, games.black_to_move))
+            values = minimax2(self._net, *rows, scale=self._net.scale, kind=td.outcome).view(games.mover.shape)
+            searched = 2 * self._net.scale * torch.atanh(values.clamp(-1 + 1e-6, 1 - 1e-6))
+        return Experience(games, searched, exact)
+
+    def _learn(self, experience: Experience) -> dict[str, float]:
+        td, games, scale = self.config.td, experience.games, self._net.scale
+        for group in self.optimiser.param_groups:
+            group["lr"] = self._step_size(group["params"][0])
+        used = games.mask.reshape(-1).nonzero().squeeze(1)
+        mover, opponent, black = (
+            field.reshape(-1)[used] for field in (games.mover, games.opponent, games.black_to_move)
+        )
+        found = torch.cat(list(self._values(mover, opponent, black)))
+        values = torch.zeros(games.mask.numel(), device=used.device).scatter_(0, used, found).view(games.mover.shape)
+        final = outcome(games.margin, scale, td.outcome)
+        exact = None if experience.exact is None else outcome(experience.exact, scale, td.outcome)
+        searched = None if experience.searched is None else outcome(experience.searched, scale)
+        targets = lambda_returns(values, games, final, td.lam, exact, searched).reshape(-1)[used]
+        statistics = _statistics(mover, opponent, found, targets)
+        dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.processes.rank, 2), self.device)
+        if td.images:
+            image = (dice.uniform(len(used)) * 8).long().clamp(max=7)
+            mover, opponent = transform(mover, image), transform(opponent, image)
+        self._descend(mover, opponent, black, targets, dice)
+        return error_metrics(self.processes.sum(statistics).cpu())
+
+    @torch.no_grad()
+    def _values(self, *rows: Tensor):
+        for first in range(0, len(rows[0]), VALUE_ROWS):
+            yield self._net(*(row[first : first + VALUE_ROWS] for row in rows))
+
+    def _descend(self, mover: Tensor, opponent: Tensor, black: Tensor, targets: Tensor, dice: Dice) -> None:
+        """Updates on parts of the rows in random order: as many in every process, whatever its number of rows."""
+        size, games = self.config.optim.minibatch, self.config.td.batch_games
+        updates = max(1, games * 60 // size) if size else 1
+        order = dice.uniform(len(targets)).argsort()
+        for part in order.tensor_split(updates):
+            self.optimiser.zero_grad()
+            rows = torch.tensor([float(len(part))], device=self.device)
+            loss = self._loss(mover[part], opponent[part], black[part], targets[part])
+            loss.backward()
+            self.processes.sum_gradients(self._net.parameters())
+            self._divide_gradients(float(self.processes.sum(rows).item()))
+            self.optimiser.step()
+
+    def _divide_gradients(self, rows: float) -> None:
+        """Sums become means. Of a table, temporal coherence takes the mean over the reads of each weight, by itself."""
+        for parameter in self._net.parameters():
+            if parameter.grad is not None and parameter not in self._tables:
+                parameter.grad /= max(rows, 1.0)
+
+    def _loss(self, mover: Tensor, opponent: Tensor, black: Tensor, targets: Tensor) -> Tensor:
+        """Summed over the rows."""
+        if self.config.td.loss == "squared":
+            return 0.5 * (self._net(mover, opponent, black) - targets).square().sum()
+        logits = self._net.discs(mover, opponent, black) / self._net.scale
+        return F.binary_cross_entropy_with_logits(logits, (1 + targets) / 2, reduction="sum")
+
+    def _weights_state(self) -> Arrays:
+        arrays = {f"net.{name}": array for name, array in float_state(self._net).items()}
+        for number, state in self.optimiser.state_dict()["state"].items():
+            arrays |= {f"optimiser.{number}.{name}": np.asarray(value.cpu()) for name, value in state.items()}
+        return arrays
+
+    def _restore_weights(self, arrays: Arrays) -> None:
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        self._net.load_state_dict({n.removeprefix("net."): t for n, t in tensors.items() if n.startswith("net.")})
+        saved = self.optimiser.state_dict()
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            if name.startswith("optimiser."):
+                _, number, key = name.split(".")
+                state.setdefault(int(number), {})[key] = tensor
+        self.optimiser.load_state_dict({"state": state, "param_groups": saved["param_groups"]})
+
+
+class _TorchOpponent:
+    """A fixed opponent's square weights, as a net-like function on a device."""
+
+    def __init__(self, name: str, device: str):
+        from othello_nn.players.simple import FEWEST_DISCS, MOST_DISCS, SWH
+
+        table = {"swh": SWH.weights, "most-discs": MOST_DISCS.weights, "fewest-discs": FEWEST_DISCS.weights}
+        self._weights = torch.tensor(table.get(name, (0,) * 64), dtype=torch.float32, device=device)
+
+    def __call__(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor) -> Tensor:
+        from othello_nn.nets.base import boards
+
+        return boards(mover, opponent) @ self._weights
+
+
+def float_state(net: Net) -> Arrays:
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
+
+
+def _statistics(mover: Tensor, opponent: Tensor, values: Tensor, targets: Tensor) -> Tensor:
+    """As ``online.learn_games`` adds them up: ``[BANDS, 4]`` by empties."""
+    band = ((64 - count_discs(mover, opponent)) // 10).clamp(max=BANDS - 1)
+    error = targets - values
+    columns = {SQUARED: error.square(), COUNT: torch.ones_like(error), TARGETS: targets}
+    columns[TARGETS_SQUARED] = targets.square()
+    sums = torch.zeros(BANDS, 4, device=mover.device)
+    for column, number in columns.items():
+        sums[:, column] = torch.zeros(BANDS, device=mover.device).index_add_(0, band, number)
+    return sums
+
+
+def error_metrics(statistics: Tensor) -> dict[str, float]:
+    """Mean squared error of the values, by stage of the game and in all, and the share of variance they explain."""
+    squared, count, total, total_squared = statistics.sum(0).tolist()
+    count = max(count, 1.0)
+    metrics = {"loss/td_error": squared / count}
+    variance = total_squared / count - (total / count) ** 2
+    if variance > 0:
+        metrics["loss/explained_variance"] = 1 - metrics["loss/td_error"] / variance
+    for band, (band_squared, band_count, *_) in enumerate(statistics.tolist()):
+        if band_count:
+            metrics[f"td_error/empties_{10 * band:02d}-{10 * band + 9:02d}"] = band_squared / band_count
+    return metrics
