@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from patience import HANG_SECONDS
 from safetensors.numpy import load_file, save_file
 
 import train as program
@@ -244,7 +245,7 @@ def start(*argv: str) -> subprocess.Popen:
 def wait_for_state(path: Path, process: subprocess.Popen) -> None:
     """Until the file is there, or newer than it was."""
     before = path.stat().st_mtime_ns if path.exists() else 0
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_SECONDS
     while not path.exists() or path.stat().st_mtime_ns == before:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -269,7 +270,7 @@ def test_a_killed_run_is_resumed_to_the_same_net(train):
     process = start(*argv)
     wait_for_state(state, process)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 130, err
     assert "killed: stopped; go on with: python train.py --resume killed" in out
     assert "Traceback" not in err
@@ -631,7 +632,9 @@ def test_torchrun(tmp_path, monkeypatch):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [*launch, str(ROOT / "train.py"), *words("triangle", "--games", "48", "--json")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=2 * HANG_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
     assert facts["games"] == 48
