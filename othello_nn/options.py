@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -193,7 +192,7 @@ def shown(value: Any) -> str:
         return (f"{int(value):,}" if abs(value) >= SEPARATED_FROM else str(int(value))) if whole else f"{value:g}"
     if isinstance(value, tuple):
         return f"[{', '.join(map(shown, value))}]"
-    return value if isinstance(value, str) and value else json.dumps(value)
+    return str(value).lower() if type(value) is bool else value or '""'
 
 
 # --- sections --------------------------------------------------------------------------------------------------------
