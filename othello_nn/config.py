@@ -11,6 +11,7 @@ othello_nn.config.ConfigError: unknown option 'td.lamda'; did you mean 'lambda'?
 from __future__ import annotations
 
 import dataclasses
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,146 +19,174 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from othello_nn.errors import OthelloError, did_you_mean, shorten
+from othello_nn.kinds import KINDS, net_options, option_names
+from othello_nn.options import Flag, Number, OptionError, Section, Several, Whole, Word, declared
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 DEFAULT_PRESET = "quick"
+NO_NET = "a configuration needs a section net with the kind of net to train"
 
 
-class ConfigError(OthelloError):
+class ConfigError(OptionError):
     """A configuration that makes no sense; the message says which option, and what it could be."""
 
 
-def _option(default: Any, low: float | None = None, high: float | None = None, key: str = "", choices: Any = ()) -> Any:
-    """A field with the values it can have; ``key`` is its name in files where Python's would not do."""
-    return field(default=default, metadata={"low": low, "high": high, "key": key, "choices": tuple(choices)})
+class Settings(Section):
+    """A section of a configuration."""
 
-
-class Section:
-    """Fields checked against their metadata when made."""
-
-    def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):  # type: ignore[arg-type]
-            _check(item, getattr(self, item.name))
+    error: ClassVar[type[OthelloError]] = ConfigError
 
 
 @dataclass(frozen=True)
-class TD(Section):
+class TD(Settings):
     """Temporal-difference learning from games (``learn/td/learners.py``)."""
 
-    lam: float = _option(0.7, 0, 1, key="lambda")
-    """λ: 0 learns from the next position alone, 1 from the result alone."""
-    batch_games: int = _option(256, 1, 1_000_000)
-    """Games played with the same weights, of each process."""
-    epsilon: float = _option(0.1, 0, 1)
-    """Probability of a random move."""
-    opening_plies: int = _option(6, 0, 60)
-    """Each game begins with 0 to so many random moves."""
-    cut: bool = _option(True)
-    """A random move says nothing about the positions before it. If false, chance is a part of the world, as in the
-    League's ε-Othello."""
-    opponent: str = _option("", choices=("", "swh", "random", "most-discs", "fewest-discs"))
-    """A fixed opponent instead of self-play; only the learner's own positions are learnt."""
-    outcome: str = _option("margin", choices=("margin", "win"))
-    """What a finished game is worth: the squashed margin, or only who won."""
-    targets: str = _option("returns", choices=("returns", "minimax"))
-    """What stands for the next position's value in the λ-return: its own, or a 2-ply search from this position."""
-    exact_empties: int = _option(0, 0, 16)
-    """Positions with at most so many empty squares learn their solved score."""
-    loss: str = _option("logistic", choices=("logistic", "squared"))
-    """The error whose gradient is followed; `squared` is Leouski's."""
-    images: bool = _option(True)
-    """Learn each game, or position, as a random one of its eight symmetric images."""
+    place = "td"
+
+    lam: float = declared(
+        Number(0.7, "λ: 0 learns from the next position alone, 1 from the result alone", 0, 1), "lambda"
+    )
+    batch_games: int = declared(Whole(256, "games played with the same weights, of each process", 1, 1_000_000))
+    epsilon: float = declared(Number(0.1, "probability of a random move", 0, 1))
+    opening_plies: int = declared(Whole(6, "each game begins with 0 to so many random moves", 0, 60))
+    cut: bool = declared(
+        Flag(
+            True,
+            "a random move says nothing about the positions before it; if false, chance is a part of the world, as in "
+            "the League's ε-Othello",
+        )
+    )
+    opponent: str = declared(
+        Word(
+            "",
+            "a fixed opponent instead of self-play; only the learner's own positions are learnt",
+            ("", "swh", "random", "most-discs", "fewest-discs"),
+        )
+    )
+    outcome: str = declared(
+        Word("margin", "what a finished game is worth: the squashed margin, or only who won", ("margin", "win"))
+    )
+    targets: str = declared(
+        Word(
+            "returns",
+            "what stands for the next position's value in the λ-return: its own, or a 2-ply search from this position",
+            ("returns", "minimax"),
+        )
+    )
+    exact_empties: int = declared(
+        Whole(0, "positions with at most so many empty squares learn their solved score", 0, 16)
+    )
+    loss: str = declared(
+        Word("logistic", "the error whose gradient is followed; `squared` is Leouski's", ("logistic", "squared"))
+    )
+    images: bool = declared(Flag(True, "learn each game, or position, as a random one of its eight symmetric images"))
 
 
 @dataclass(frozen=True)
-class Optim(Section):
+class Optim(Settings):
     """How weights move (``learn/td/optim.py``, ``learn/td/online.py``)."""
 
-    kind: str = _option("tc", choices=("tc", "adam", "sgd"))
-    """Temporal coherence, Adam, or plain gradient descent."""
-    rate: float = _option(1.0, 0, 1000)
-    """Of temporal coherence: the share of an error that all lookups of a position together correct at first."""
-    final_rate: float = _option(0.0, 0, 1000)
-    """The rate falls geometrically to this over the run; 0 keeps it."""
-    minibatch: int = _option(0, 0, 10_000_000)
-    """Positions of one update; 0 takes a batch's games as one. Nets learnt on line take each game in turn."""
+    place = "optim"
+
+    kind: str = declared(Word("tc", "temporal coherence, Adam, or plain gradient descent", ("tc", "adam", "sgd")))
+    rate: float = declared(
+        Number(
+            1.0,
+            "the learning rate; of temporal coherence, the share of an error that all lookups of a position together "
+            "correct at first",
+            0,
+            1000,
+        )
+    )
+    final_rate: float = declared(Number(0.0, "the rate falls geometrically to this over the run; 0 keeps it", 0, 1000))
+    minibatch: int = declared(
+        Whole(
+            0,
+            "positions of one update; 0 takes a batch's games as one; nets learnt on line take each game in turn",
+            0,
+            10_000_000,
+        )
+    )
 
 
 @dataclass(frozen=True)
-class Backwards(Section):
+class Backwards(Settings):
     """Learning from the endgame backwards (``learn/backwards.py``)."""
 
-    positions: tuple[int, ...] = _option((60_000, 300_000))
-    """Positions for a stage, in each round."""
-    solve_empties: int = _option(12, 1, 20)
-    """Positions with at most so many empty squares are solved."""
-    depth: int = _option(4, 2, 12)
-    """Plies of the searches that label all others."""
+    place = "backwards"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rounds: Any = self.positions
-        if type(rounds) is not tuple or not rounds or any(type(count) is not int or count < 1 for count in rounds):
-            raise ConfigError(f"backwards.positions is {shorten(self.positions)}; it must be a list of whole numbers")
+    positions: tuple[int, ...] = declared(
+        Several((60_000, 300_000), "positions for a stage, in each round", Whole(None, "", 1), "whole numbers", low=1)
+    )
+    solve_empties: int = declared(Whole(12, "positions with at most so many empty squares are solved", 1, 20))
+    depth: int = declared(Whole(4, "plies of the searches that label all others", 2, 12))
 
 
 @dataclass(frozen=True)
-class Leouski(Section):
+class Leouski(Settings):
     """Leouski's training as printed (``learn/leouski.py``)."""
 
-    alpha: float = _option(0.05, 0, 10)
-    """The learning rate."""
-    ignore: float = _option(0.1, 0, 0.99)
-    """Probability that the search ignores a better move."""
-    exact_below: int = _option(11, 0, 16)
-    """With fewer empty squares the game is searched to its end."""
+    place = "leouski"
+
+    alpha: float = declared(Number(0.05, "the learning rate", 0, 10))
+    ignore: float = declared(Number(0.1, "probability that the search ignores a better move", 0, 0.99))
+    exact_below: int = declared(Whole(11, "with fewer empty squares the game is searched to its end", 0, 16))
 
 
 @dataclass(frozen=True)
-class Evolve(Section):
+class Evolve(Settings):
     """Jaśkowski's evolution strategy (``learn/evolve.py``)."""
 
-    parents: int = _option(10, 1, 100_000)
-    offspring: int = _option(90, 1, 100_000)
-    generations: int = _option(5000, 1, 10_000_000)
-    sigma: float = _option(1.0, 0, 1000)
-    """Standard deviation of a mutation."""
-    double_games: int = _option(1000, 1, 1_000_000)
-    """Against the Standard WPC Heuristic, for one fitness."""
-    epsilon: float = _option(0.1, 0, 1)
+    place = "evolve"
+
+    parents: int = declared(Whole(10, "individuals that a generation keeps", 1, 100_000))
+    offspring: int = declared(Whole(90, "children of each generation", 1, 100_000))
+    generations: int = declared(Whole(5000, "generations of the run", 1, 10_000_000))
+    sigma: float = declared(Number(1.0, "standard deviation of a mutation", 0, 1000))
+    double_games: int = declared(
+        Whole(1000, "double games against the Standard WPC Heuristic, for one fitness", 1, 1_000_000)
+    )
+    epsilon: float = declared(Number(0.1, "probability of a random move in these games", 0, 1))
 
 
 @dataclass(frozen=True)
-class Measure(Section):
+class Measure(Settings):
     """What is played to watch progress, and how often things are written."""
 
-    seconds: float = _option(10.0, 0.1, 1e6)
-    """Between two measurements of strength."""
-    double_games: int = _option(500, 1, 100_000)
-    """Against each opponent, in one measurement."""
-    pictures_seconds: float = _option(60.0, 0.1, 1e6)
-    """Between two sets of pictures and histograms."""
-    save_seconds: float = _option(60.0, 0.01, 1e6)
-    """Between two saves of the training state."""
+    place = "measure"
+
+    seconds: float = declared(Number(10.0, "between two measurements of strength", 0.1, 1e6))
+    double_games: int = declared(Whole(500, "double games against each opponent, in one measurement", 1, 100_000))
+    pictures_seconds: float = declared(Number(60.0, "between two sets of pictures and histograms", 0.1, 1e6))
+    save_seconds: float = declared(Number(60.0, "between two saves of the training state", 0.01, 1e6))
 
 
 @dataclass(frozen=True)
-class Config(Section):
-    """A whole run."""
+class Config(Settings):
+    """What a run as a whole is told.
+
+    ``net`` is complete: what was not given has its default, so that a run goes on as it began.
+    """
 
     LEARNERS: ClassVar[tuple[str, ...]] = ("td", "backwards", "leouski", "evolve")
 
     net: dict[str, Any]
-    preset: str = _option("")
-    description: str = _option("")
-    learner: str = _option("td", choices=LEARNERS)
-    games: int = _option(100_000, 1, 10**12)
-    """Games to learn from, of all processes together; learners that do not count games have their own measure."""
-    init: str = _option("")
-    """A net to start from instead of an empty one: a run's name, a shipped checkpoint's, or a file's path."""
-    seed: int = _option(1, 0, 2**62)
-    device: str = _option("auto")
-    """auto, cpu, cuda or cuda:N."""
+    preset: str = declared(Word("", "the preset that the run was made from"))
+    description: str = declared(Word("", "what the preset is, in a line"))
+    learner: str = declared(Word("td", "how the net learns; each learner has a section of its own below", LEARNERS))
+    games: int = declared(
+        Whole(
+            100_000,
+            "games to learn from, of all processes together; learners that do not count games have their own measure",
+            1,
+            10**12,
+        )
+    )
+    init: str = declared(
+        Word("", "a net to start from instead of an empty one: a shipped net's name, a run's, or a file's path")
+    )
+    seed: int = declared(Whole(1, "of all chance", 0, 2**62))
+    device: str = declared(Word("auto", "auto, cpu, cuda or cuda:N"))
     td: TD = field(default_factory=TD)
     optim: Optim = field(default_factory=Optim)
     backwards: Backwards = field(default_factory=Backwards)
@@ -165,22 +194,30 @@ class Config(Section):
     evolve: Evolve = field(default_factory=Evolve)
     measure: Measure = field(default_factory=Measure)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.net, Mapping):
+            raise ConfigError(NO_NET)
+        object.__setattr__(self, "net", net_options(self.net).as_dict())
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
         """The inverse of ``as_dict``; unknown keys are errors."""
-        return _build(cls, values, "")
+        cls.check_names(values)
+        made = {"net": None, **values}
+        for name, section in SECTIONS.items():
+            if name in made:
+                given = made[name]
+                if not isinstance(given, Mapping):
+                    raise ConfigError(f"{name} is {shorten(given)}; it must be a section of options")
+                section.check_names(given)
+                made[name] = section.of(given)
+        return cls.of(made)
 
     def as_dict(self) -> dict[str, Any]:
         """As TOML or JSON would hold it. Sections of other learners are left out."""
-        values: dict[str, Any] = {}
-        for item in dataclasses.fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, Section):
-                if item.name in self.sections:
-                    values[item.name] = {_key(part): _plain(getattr(value, part.name)) for part in _fields(value)}
-            else:
-                values[item.name] = value
-        return values
+        unused = SECTIONS.keys() - set(self.sections)
+        return {name: value for name, value in super().as_dict().items() if name not in unused}
 
     @property
     def sections(self) -> tuple[str, ...]:
@@ -194,11 +231,18 @@ class Config(Section):
             path, equals, text = setting.partition("=")
             if not equals:
                 raise ConfigError(f"{shorten(setting)} has no value; write section.key=value, such as td.lambda=0.7")
-            _assign(config, self, path.strip(), _parse(text.strip()))
+            _assign(config, path.strip(), _parse(text.strip()))
         return Config.from_dict(config)
 
 
+SECTIONS: dict[str, type[Settings]] = {
+    section.place: section for section in (TD, Optim, Backwards, Leouski, Evolve, Measure)
+}
+"""The sections with options, by name."""
+
+
 def sections_of(learner: str) -> tuple[str, ...]:
+    """The sections that a learner looks at."""
     return ("td", "optim", "measure") if learner == "td" else (learner, "measure")
 
 
@@ -213,55 +257,7 @@ def load_preset(name: str) -> Config:
     return Config.from_dict(tomllib.loads(path.read_text(encoding="utf-8")) | {"preset": name})
 
 
-# --- making and checking ---------------------------------------------------------------------------------------------
-
-
-def _fields(section: Any) -> tuple[dataclasses.Field, ...]:
-    return dataclasses.fields(section)
-
-
-def _key(item: dataclasses.Field) -> str:
-    return item.metadata.get("key") or item.name
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _build(kind: type, values: Mapping[str, Any], where: str) -> Any:
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{where.rstrip('.')} is {shorten(values)}; it must be a section of options")
-    items = {_key(item): item for item in dataclasses.fields(kind)}
-    made: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in items:
-            raise ConfigError(f"unknown option '{where}{key}'; {did_you_mean(key, items)}")
-        item = items[key]
-        factory = item.default_factory
-        if isinstance(factory, type) and issubclass(factory, Section):
-            value = _build(factory, value, f"{where}{key}.")
-        made[item.name] = tuple(value) if isinstance(value, list) else value
-    if "net" in items and not isinstance(made.get("net"), dict):
-        raise ConfigError("a configuration needs a section net with the kind of net to train")
-    return kind(**made)
-
-
-def _check(item: dataclasses.Field, value: Any) -> None:
-    """One line that says what the value of a field must be, if it is not."""
-    kind: Any = type(item.default)
-    if item.default is dataclasses.MISSING or kind is tuple:
-        return
-    name, meta = _key(item), item.metadata
-    if kind is float and type(value) is int:
-        value = float(value)
-    if type(value) is not kind:
-        words = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
-        raise ConfigError(f"{name} is {shorten(value)}; it must be {words[kind]}")
-    if meta.get("choices") and value not in meta["choices"]:
-        raise ConfigError(f"{name} is {shorten(value)}; {did_you_mean(value, meta['choices'])}")
-    low, high = meta.get("low"), meta.get("high")
-    if low is not None and not low <= value <= high:  # also false for NaN
-        raise ConfigError(f"{name} is {value}; it must be from {low:g} to {high:g}")
+# --- settings as they are typed ---------------------------------------------------------------------------------------
 
 
 def _parse(text: str) -> Any:
@@ -273,23 +269,20 @@ def _parse(text: str) -> Any:
     return value if isinstance(value, bool | int | float | str | list | dict) else text  # dates are words here
 
 
-def _assign(config: dict[str, Any], current: Config, path: str, value: Any) -> None:
+def _assign(config: dict[str, Any], path: str, value: Any) -> None:
     names = path.split(".")
     if names[0] == "net" and len(names) > 1:
         _assign_net(config, names[1:], value, path)
-        return
-    places = {_key(item): item for item in dataclasses.fields(Config)}
-    if names[0] not in places:
-        raise ConfigError(f"unknown option {path!r}; {did_you_mean(names[0], places)}")
-    section = getattr(current, names[0])
-    if isinstance(section, Section) and len(names) == 2:
+    elif names[0] not in Config.fields():
+        raise ConfigError(f"unknown option {path!r}; {did_you_mean(names[0], Config.fields())}")
+    elif names[0] in SECTIONS and len(names) == 2:
         used = sections_of(config["learner"])  # it may have been set just before
         if names[0] not in used:
             raise ConfigError(
                 f"{path!r} does nothing here: the learner {config['learner']!r} looks at {', '.join(used)}"
             )
         config[names[0]] = dict(config.get(names[0], {})) | {names[1]: value}
-    elif isinstance(section, Section) or len(names) > 1:
+    elif names[0] in SECTIONS or len(names) > 1:
         raise ConfigError(f"{path!r} is no option; write section.key=value, such as td.lambda=0.7")
     else:
         config[names[0]] = value
@@ -297,14 +290,14 @@ def _assign(config: dict[str, Any], current: Config, path: str, value: Any) -> N
 
 def _assign_net(config: dict[str, Any], names: list[str], value: Any, path: str) -> None:
     """Into the outermost net that knows the option: ``net.maps`` reaches the triangle net inside a staged one."""
-    from othello_nn.nets.base import net_options
-
+    if not isinstance(config["net"], dict):
+        raise ConfigError(NO_NET)
     config["net"] = net = _copied(config["net"])
     while len(names) > 1 and isinstance(net.get(names[0]), dict):
         net, names = net[names[0]], names[1:]
     known: list[str] = []
     while True:
-        options = ["kind", *net_options(net.get("kind"))]
+        options = ["kind", *option_names(net.get("kind"))]
         known += options
         if names[0] in options or not isinstance(net.get("net"), dict):
             break
@@ -318,3 +311,46 @@ def _assign_net(config: dict[str, Any], names: list[str], value: Any, path: str)
 
 def _copied(net: dict[str, Any]) -> dict[str, Any]:
     return {key: _copied(value) if isinstance(value, dict) else value for key, value in net.items()}
+
+
+# --- the tables in docs/training.md ----------------------------------------------------------------------------------
+
+BEGIN, END = "<!-- begin options -->", "<!-- end options -->"
+
+
+def options_tables() -> str:
+    """Every option of a run and of a net, in Markdown. ``python -m othello_nn.config PAGE`` writes them into a page."""
+    parts: list[tuple[str, type[Section], str]] = [("The run", Config, "")]
+    parts += [(f"`[{name}]`", section, f"{name}.") for name, section in SECTIONS.items()]
+    parts += [(f'`[net]` with `kind = "{kind}"`', options, "net.") for kind, options in KINDS.items()]
+    return "\n\n".join(_table(*part) for part in parts)
+
+
+def _table(title: str, section: type[Section], place: str) -> str:
+    about = (section.__doc__ or "").partition("\n")[0].replace("``", "`")
+    lines = [f"**{title}.** {about}", "", "| option | can be | default | meaning |", "|---|---|---|---|"]
+    for name, option in section.options().items():
+        default = "" if option.default is dataclasses.MISSING else f"`{_typed(option.default)}`"
+        lines.append(f"| `{place}{name}` | {option.values} | {default} | {option.sentence} |")
+    return "\n".join(lines)
+
+
+def _typed(value: Any) -> str:
+    """A value as it is typed behind ``--set KEY=``."""
+    return value if value and isinstance(value, str) else json.dumps(value)
+
+
+def with_tables(page: str) -> str:
+    """A page with the tables between its two marks brought up to date."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ConfigError(f"there is no {BEGIN} … {END} in the page")
+    return f"{before}{begin}\n{options_tables()}\n{end}{after}"
+
+
+if __name__ == "__main__":
+    import sys
+
+    path = Path(sys.argv[1])
+    path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -31,8 +31,14 @@ def shorten(value: object, limit: int = 40) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice that was probably meant, if there is one like it."""
+    near = difflib.get_close_matches(word.lower(), list(choices), n=1)
+    return near[0] if near else None
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """The end of an error message: the nearest valid word, or all of them if none is near."""
     choices = list(choices)
-    near = difflib.get_close_matches(word.lower(), choices, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(choices)}"
+    near = nearest(word, choices)
+    return f"did you mean {near!r}?" if near is not None else f"choose from {', '.join(choices)}"

@@ -3,21 +3,27 @@
 import dataclasses
 import doctest
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from othello_nn import config as config_module
-from othello_nn.config import TD, Config, ConfigError, load_preset, preset_names
+from othello_nn.config import TD, Config, ConfigError, load_preset, preset_names, with_tables
+from othello_nn.kinds import NetError
 from othello_nn.learn.distributed import Processes
 from othello_nn.learn.make import make_learner
 from othello_nn.nets import make_net
 
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "training.md"
 QUICK = load_preset("quick")
 TRIANGLE = load_preset("triangle")
 
 
 def refused(call, *arguments, **keywords) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises((ConfigError, NetError)) as caught:
         call(*arguments, **keywords)
     message = str(caught.value)
     assert "\n" not in message
@@ -69,7 +75,7 @@ def test_an_unknown_preset():
     ("setting", "path", "value"),
     [
         ("td.lambda=0.25", ("td", "lam"), 0.25),
-        ("td.lambda = 1", ("td", "lam"), 1),
+        ("td.lambda = 1", ("td", "lam"), 1.0),
         ("td.cut=true", ("td", "cut"), True),
         ("td.opponent=swh", ("td", "opponent"), "swh"),
         ('td.opponent=""', ("td", "opponent"), ""),
@@ -105,8 +111,9 @@ def test_the_last_of_two_settings_counts():
 
 def test_settings_of_nets_inside_nets():
     inner = TRIANGLE.changed(["net.maps=5", "net.net.symmetric=true", "net.width=12.5"]).net
-    assert inner == {"kind": "staged", "net": {"kind": "triangle", "maps": 5, "symmetric": True}, "width": 12.5}
-    assert TRIANGLE.net["net"] == {"kind": "triangle", "maps": 12}
+    expected = {"kind": "triangle", "maps": 5, "empties": False, "symmetric": True, "scale": 10.0}
+    assert inner == {"kind": "staged", "net": expected, "centres": [4, 34, 64], "width": 12.5, "gate": "fixed"}
+    assert TRIANGLE.net["net"] == expected | {"maps": 12, "symmetric": False}, "the original is as it was"
     doubled = load_preset("triangle-leouski").changed(["net.maps=7"]).net
     assert doubled["net"]["net"]["maps"] == 7
     explicit = QUICK.changed(["net.tuples=[[0, 1], [9, 18]]"]).net
@@ -138,18 +145,21 @@ def test_a_learner_set_before_its_options():
         ("games.x=3", "'games.x' is no option; write section.key=value, such as td.lambda=0.7"),
         ("backwards.depth=3", "'backwards.depth' does nothing here: the learner 'td' looks at td, optim, measure"),
         ("evolve.sigma=3", "'evolve.sigma' does nothing here: the learner 'td' looks at td, optim, measure"),
-        ("td.lambda=1.5", "lambda is 1.5; it must be from 0 to 1"),
-        ("td.lambda=nan", "lambda is nan; it must be from 0 to 1"),
-        ("td.lambda=many", "lambda is 'many'; it must be a number"),
-        ("td.lambda=true", "lambda is True; it must be a number"),
-        ("td.batch_games=2.5", "batch_games is 2.5; it must be a whole number"),
-        ("td.batch_games=0", "batch_games is 0; it must be from 1 to 1e+06"),
-        ("td.cut=1", "cut is 1; it must be true or false"),
-        ("td.opponent=shw", "opponent is 'shw'; did you mean 'swh'?"),
-        ("td.opponent=3", "opponent is 3; it must be a word"),
-        ("optim.kind=adma", "kind is 'adma'; did you mean 'adam'?"),
+        ("td.lambda=1.5", "td.lambda is 1.5; it must be a number from 0 to 1"),
+        ("td.lambda=nan", "td.lambda is nan; it must be a number from 0 to 1"),
+        ("td.lambda=many", "td.lambda is 'many'; it must be a number from 0 to 1"),
+        ("td.lambda=true", "td.lambda is True; it must be a number from 0 to 1"),
+        ("td.batch_games=2.5", "td.batch_games is 2.5; it must be a whole number from 1 to 1,000,000"),
+        ("td.batch_games=0", "td.batch_games is 0; it must be a whole number from 1 to 1,000,000"),
+        ("td.cut=1", "td.cut is 1; it must be true or false"),
+        ("td.opponent=shw", "td.opponent is 'shw'; did you mean 'swh'?"),
+        ("td.opponent=3", 'td.opponent is 3; it must be "", swh, random, most-discs or fewest-discs'),
+        ("optim.kind=adma", "optim.kind is 'adma'; did you mean 'adam'?"),
         ("learner=backward", "learner is 'backward'; did you mean 'backwards'?"),
-        ("seed=-1", "seed is -1; it must be from 0 to 4.61169e+18"),
+        ("seed=-1", "seed is -1; it must be a whole number from 0 to 4,611,686,018,427,387,904"),
+        ("net.stages=0", "stages is 0; it must be a whole number from 1 to 60"),
+        ("net.kind=triangel", "unknown kind of net 'triangel'; did you mean 'triangle'?"),
+        ("net.kind=triangle", "unknown option 'tuples' of a triangle net; choose from maps, empties, symmetric, scale"),
         ("net=5", "a configuration needs a section net with the kind of net to train"),
     ],
 )
@@ -170,10 +180,18 @@ def test_options_of_other_learners_are_refused():
     assert said == "'optim.rate' does nothing here: the learner 'evolve' looks at evolve, measure"
 
 
-@pytest.mark.parametrize("positions", ["[]", "[5, 0]", "[5, 2.5]", '["five"]', "7"])
-def test_rounds_of_learning_backwards(positions):
-    said = refused(load_preset("backwards").changed, [f"backwards.positions={positions}"])
-    assert said.startswith("backwards.positions is ")
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [
+        ("[]", "backwards.positions is []; it must be a list of whole numbers"),
+        ("7", "backwards.positions is 7; it must be a list of whole numbers"),
+        ("[5, 0]", "one of backwards.positions is 0; it must be a whole number from 1"),
+        ("[5, 2.5]", "one of backwards.positions is 2.5; it must be a whole number from 1"),
+        ('["five"]', "one of backwards.positions is 'five'; it must be a whole number from 1"),
+    ],
+)
+def test_rounds_of_learning_backwards(positions, message):
+    assert refused(load_preset("backwards").changed, [f"backwards.positions={positions}"]) == message
 
 
 def test_files_are_checked_too():
@@ -182,7 +200,24 @@ def test_files_are_checked_too():
     assert refused(Config.from_dict, values | {"td": {"epsilonn": 0.1}}).startswith("unknown option 'td.epsilonn'")
     assert refused(Config.from_dict, values | {"td": 3}) == "td is 3; it must be a section of options"
     assert "needs a section net" in refused(Config.from_dict, {"games": 3})
-    assert refused(TD, epsilon=2.0) == "epsilon is 2.0; it must be from 0 to 1"
+    assert refused(TD, epsilon=2.0) == "td.epsilon is 2.0; it must be a number from 0 to 1"
+
+
+def test_the_page_on_training_holds_every_option():
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_tables(page) == page, "python -m othello_nn.config docs/training.md brings it up to date"
+    assert "| `td.lambda` | a number from 0 to 1 | `0.7` | λ: 0 learns from" in page
+    assert "| `net.maps` | a whole number from 1 to 4096 | `12` |" in page
+    assert "begin options" in refused(with_tables, "# A page without marks")
+
+
+def test_settings_need_nothing_heavy():
+    code = (
+        "import sys; from othello_nn.config import load_preset\n"
+        "load_preset('triangle').changed(['net.maps=24', 'net.width=3'])\n"
+        "assert not {'numpy', 'numba', 'torch'} & set(sys.modules), 'a setting imported too much'"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
 
 
 def test_configurations_cannot_be_changed_in_place():

@@ -433,14 +433,18 @@ def test_the_engine_ends_with_its_input(monkeypatch, capsys):
 def test_a_wrong_player_is_said_at_once(capsys):
     assert cli.main(["engine", "gtp", "--player", "swhh"]) == 2
     assert capsys.readouterr().err.startswith("play.py: unknown player 'swhh'")
+    assert cli.main(["engine", "gtp", "--player", "nowhere.safetensors"]) == 2
+    assert capsys.readouterr().err == "play.py: there is no net at 'nowhere.safetensors'\n"
     assert cli.main(["engine", "uci"]) == 2
     assert "invalid choice: 'uci'" in capsys.readouterr().err
 
 
-def test_a_player_that_cannot_be_made_is_an_error_to_each_question(capsys):
-    thinker = PlayerThread("nowhere.safetensors")
+def test_a_player_that_cannot_be_made_is_an_error_to_each_question(capsys, tmp_path):
+    path = tmp_path / "damaged.safetensors"
+    path.write_bytes(b"not at all")
+    thinker = PlayerThread(str(path))
     gtp = GtpEngine(thinker)
-    assert gtp.answer("genmove black") == "? there is no evaluator at 'nowhere.safetensors'"
+    assert gtp.answer("genmove black").startswith(f"? {path}: not a readable safetensors file")
     assert gtp.game.moves == ()
     assert thinker.close()
-    assert capsys.readouterr().err.endswith("play.py: there is no evaluator at 'nowhere.safetensors'\n")
+    assert f"play.py: {path}: not a readable safetensors file" in capsys.readouterr().err

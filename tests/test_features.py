@@ -268,9 +268,9 @@ def test_a_small_fit_from_the_command_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--positions", "0"], "positions must be 1 to 10000000, not 0"),
-        (["--depth", "2"], "depth must be 3 to 20, not 2"),
-        (["--seed", "-1"], "seed must be 0 to"),
+        (["--positions", "0"], "positions is 0; it must be a whole number from 1 to 10,000,000"),
+        (["--depth", "2"], "depth is 2; it must be a whole number from 3 to 20"),
+        (["--seed", "-1"], "seed is -1; it must be a whole number from 0 to"),
         (["--without", "corner"], "there is no feature 'corner'; choose from score, mobility, "),
         (["--out", "nowhere/x.safetensors"], "there is no folder 'nowhere' for the result"),
         (["--out", "."], "'.' is a folder; name a file for the result"),

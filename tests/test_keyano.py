@@ -334,9 +334,9 @@ def test_a_small_fit_from_games_to_a_player(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--games", "3"], "--games must be at least 10, not 3"),
-        (["--depth", "0"], "--depth must be at least 1, not 0"),
-        (["--seed", "-1"], "--seed must be at least 0, not -1"),
+        (["--games", "3"], "--games is 3; it must be a whole number from 10"),
+        (["--depth", "0"], "--depth is 0; it must be a whole number from 1"),
+        (["--seed", "-1"], "--seed is -1; it must be a whole number from 0"),
         (["--out", "nowhere/x.safetensors"], "there is no folder 'nowhere' for --out"),
     ],
 )

@@ -7,13 +7,13 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "othello_nn"
 LAYERS = (
-    ("errors", "progress"),
+    ("errors", "options", "progress"),
     ("game", "resources"),
-    ("checkpoint",),
+    ("checkpoint", "kinds"),
+    ("config",),
     ("kernels",),
     ("engine",),
     ("nets",),
-    ("config",),
     ("players",),
     ("arena",),
     ("fit",),

@@ -13,8 +13,8 @@ from othello_nn.game import Position, rules
 from othello_nn.players import make_player
 from othello_nn.players.classic.league_tuples import (
     LARGEST_DISCS,
+    LeagueFormatError,
     Tuple,
-    TuplesError,
     format_tuples,
     parse_tuples,
     read_tuples,
@@ -100,7 +100,7 @@ def test_tuples_are_written_as_they_were(tmp_path):
 )
 def test_errors_name_the_line_and_the_word(old, new, message):
     assert old in SMALL
-    with pytest.raises(TuplesError) as error:
+    with pytest.raises(LeagueFormatError) as error:
         parse_tuples(SMALL.replace(old, new), "some.tuples")
     assert message in str(error.value)
     assert str(error.value).startswith("some.tuples, line ")
@@ -109,7 +109,7 @@ def test_errors_name_the_line_and_the_word(old, new, message):
 def test_files_that_are_no_texts_are_refused(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe{ 1")
     for path in (tmp_path / "binary", tmp_path / "missing", tmp_path):
-        with pytest.raises(TuplesError, match=str(path)):
+        with pytest.raises(LeagueFormatError, match=str(path)):
             read_tuples(path)
 
 
@@ -118,7 +118,7 @@ def test_files_that_are_no_texts_are_refused(tmp_path):
     [((), (1.0,)), (((1,), (1, 2)), (0.0,) * 3), (((1, 1),), (0.0,) * 9), (((64,),), (0.0,) * 3), (((1,),), (0.0,))],
 )
 def test_a_tuple_is_checked(placements, weights):
-    with pytest.raises(TuplesError, match="needs"):
+    with pytest.raises(LeagueFormatError, match="needs"):
         Tuple(placements, weights)
 
 

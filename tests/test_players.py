@@ -11,11 +11,12 @@ from net_oracle import discs_of, random_checkpoint, squares_checkpoint
 from patience import HANG_SECONDS
 from strategies import positions, quick
 
+from othello_nn import resources
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.game import PASS, Position
 from othello_nn.game.rules import solve as oracle_solve
-from othello_nn.players import PlayerError, best_player_name, catalog, make_player, parse_spec, player_names
+from othello_nn.players import PlayerError, best_player_name, make_player, parse_spec, player_names
 from othello_nn.players.searching import SearchPlayer, square_evaluator
 from othello_nn.players.simple import SWH, OnePlyPlayer
 
@@ -71,7 +72,7 @@ def test_every_key_is_read():
         ("random:depth=3", "random has no key 'depth'; it takes none"),
         (":depth=3", "no player is named"),
         ("", "no player is named"),
-        ("nowhere/x.safetensors", "there is no evaluator at 'nowhere/x.safetensors'"),
+        ("nowhere/x.safetensors", "there is no net at 'nowhere/x.safetensors'"),
     ],
 )
 def test_mistakes_are_explained(text, message):
@@ -94,7 +95,7 @@ def test_a_file_that_is_no_evaluator_is_an_error(tmp_path):
 
 
 def test_the_shipped_checkpoint_is_found_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(catalog, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(resources, "CHECKPOINTS", tmp_path)
     assert best_player_name() == "mobility"
     with pytest.raises(PlayerError, match=r"'champion' needs checkpoints/champion\.safetensors"):
         make_player("champion")

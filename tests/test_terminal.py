@@ -228,11 +228,11 @@ def test_undo_goes_back_to_the_users_turns_over_passes():
     text, session = play("f5", "e6", "undo")
     assert session.game.position == Position.parse("f5f6")
     # As white, the player's own first move is not the user's to take back.
-    assert "no move of yours" in play("undo", color="white")[0]
+    assert "no move of yours" in play("undo", colour="white")[0]
 
 
 def test_a_side_that_cannot_move_passes_whoever_it_is():
-    text, session = play(color="white", start=TWO_MOVES)
+    text, session = play(colour="white", start=TWO_MOVES)
     assert text.count("White has no legal move and passes.") == 1
     assert "Game over: Black wins, 64 to 0 (58 empty squares counted for the winner). You have lost." in text
     assert (session.code, session.game.moves[1]) == (0, -1)
@@ -241,27 +241,27 @@ def test_a_side_that_cannot_move_passes_whoever_it_is():
 def test_sides_are_swapped():
     text, session = play("f5", "swap", "swap")
     assert "you play white now\nBlack plays " in text
-    assert session.color == "black"
-    assert "no sides to swap" in play("swap", color="both")[0]
+    assert session.colour == "black"
+    assert "no sides to swap" in play("swap", colour="both")[0]
 
 
 def test_two_people_and_none():
-    text, session = play("f5", "d6", "undo", "hint", color="both")
+    text, session = play("f5", "d6", "undo", "hint", colour="both")
     assert session.game.position == Position.parse("f5")
     assert "swh would play f6: +0.2 for White" in text
-    text, session = play("save! out.doc", player="random", color="none")
+    text, session = play("save! out.doc", player="random", colour="none")
     assert session.game.is_over
     assert re.search(r"Game over: (Black|White) wins, \d+ to \d+\.\ngame: ([a-h][1-8])+\ngame over> ", text)
     assert text.count("│ 1    game over") == 1
-    assert play(player="random", color="none")[1].game.moves == session.game.moves
-    assert play(player="random", color="none", seed=2)[1].game.moves != session.game.moves
+    assert play(player="random", colour="none")[1].game.moves == session.game.moves
+    assert play(player="random", colour="none", seed=2)[1].game.moves != session.game.moves
 
 
 def test_a_random_colour_is_drawn_anew_for_each_game():
-    text, _ = play(*["new"] * 20, color="random")
+    text, _ = play(*["new"] * 20, colour="random")
     assert {"You play black", "You play white"} == set(re.findall("You play (?:black|white)", text))
     text, session = play("new white", "new")
-    assert session.color == "white"
+    assert session.colour == "white"
 
 
 @pytest.mark.parametrize("name", ["game.ggf", "game.sgf", "game.txt"])
@@ -451,7 +451,7 @@ def test_ctrl_c_hurries_a_player_and_a_second_one_ends_the_game(scripted):
     text, session = play("f5")
     assert "White plays" in text
     assert session.code == 0
-    text, session = play("save! x", color="none")  # the player against itself stops there
+    text, session = play("save! x", colour="none")  # the player against itself stops there
     assert (len(session.game.moves), session.paused) == (1, True)
 
     def deaf(player, position):

@@ -124,7 +124,7 @@ def test_a_run_and_what_it_leaves(train):
     code, out, err = train(*words("tables", "--games", "64"))
     assert code == 0
     assert re.search(r"^quick-1: finished\n64 games in \d+ s\nscores at 1-ply: random \d\.\d+, swh ", out)
-    assert "python play.py match runs/quick-1/net.safetensors swh" in out
+    assert "python play.py match quick-1 swh" in out
     assert "runs/quick-1: ntuple net of 74 weights on cpu, 1 threads" in err
     assert "tensorboard --logdir runs" in err
     assert {path.name.split(".")[0] for path in Path("runs/quick-1").iterdir()} == {"config", "state", "net", "events"}

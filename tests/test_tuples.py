@@ -12,7 +12,15 @@ from othello_nn.engine.leaf.shapes import LONGEST, PATTERNS
 from othello_nn.errors import OthelloError
 from othello_nn.game import rules
 from othello_nn.nets import tuple_sets as module
-from othello_nn.nets.tuple_sets import MOST_SNAKES, TupleError, check_tuples, lookups, read_tuples, tuple_set, weights
+from othello_nn.nets.tuple_sets import (
+    MOST_SNAKES,
+    TupleSetError,
+    check_tuples,
+    lookups,
+    read_tuples,
+    tuple_set,
+    weights,
+)
 
 
 def images(squares) -> set[frozenset[int]]:
@@ -113,7 +121,7 @@ def test_the_seed_chooses_the_snakes():
     ],
 )
 def test_names_that_cannot_be_used(name, message):
-    with pytest.raises(TupleError) as caught:
+    with pytest.raises(TupleSetError) as caught:
         tuple_set(name)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -144,7 +152,7 @@ def test_a_file(tmp_path):
 def test_files_that_cannot_be_used(tmp_path, text, message):
     path = tmp_path / "tuples.txt"
     path.write_text(text)
-    with pytest.raises(TupleError) as caught:
+    with pytest.raises(TupleSetError) as caught:
         tuple_set(str(path))
     assert str(caught.value).startswith(str(path))
     assert message in str(caught.value)
@@ -153,7 +161,7 @@ def test_files_that_cannot_be_used(tmp_path, text, message):
 def test_a_file_that_is_no_text(tmp_path):
     path = tmp_path / "tuples.bin"
     path.write_bytes(b"\xff\xfe\x00a1")
-    with pytest.raises(TupleError, match="not a text file"):
+    with pytest.raises(TupleSetError, match="not a text file"):
         tuple_set(str(path))
 
 
@@ -172,6 +180,6 @@ def test_a_file_that_is_no_text(tmp_path):
     ],
 )
 def test_lists_that_cannot_be_used(tuples, message):
-    with pytest.raises(TupleError, match=message):
+    with pytest.raises(TupleSetError, match=message):
         check_tuples(tuples)
     assert check_tuples([[0, 1], (9,)]) == ((0, 1), (9,))

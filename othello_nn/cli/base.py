@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 INTERRUPTED = 130
@@ -29,19 +28,6 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
-
-
-def number_type(kind: Callable[[str], Any], low: float, what: str, high: float = float("inf")) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not low <= value <= high or value == float("inf"):
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-        return value
-
-    return read
 
 
 def give_up_stdout() -> None:

@@ -23,14 +23,14 @@ from othello_nn.cli.base import (
     UsageError,
     give_up_stdout,
     missing_package,
-    number_type,
 )
 from othello_nn.errors import OthelloError, did_you_mean
+from othello_nn.options import Number, Whole, add_flag
 from othello_nn.players.base import PlayerFailure
 
 _OPTION = re.compile(r"--?[A-Za-z][A-Za-z-]*(=.*)?", re.DOTALL)
 LONGEST_OPTION = 20
-COLORS = ("black", "white", "random", "both", "none")
+USER_COLOURS = ("black", "white", "random", "both", "none")
 """What a user may want to play."""
 _BOARD = "-XOO-----XOOO---X-OXOOXXXXOOXXOXXOXXOXOXOOOOOOXX--XOOO-----O--O- X"
 
@@ -52,13 +52,8 @@ exit codes: 0 done, 1 what was asked for failed, 2 bad usage or input, 130 inter
 """
 
 
-_positive = number_type(int, 1, "a whole number from 1")
-_not_negative = number_type(int, 0, "a whole number from 0")
-_seconds = number_type(float, 1e-3, "a number of seconds from 0.001")
-_double_games = number_type(int, 1, "a whole number from 1 to 10 million", 10**7)
-_discs = number_type(float, 0, "a number of discs from 0")
-_probability = number_type(float, 0, "a probability from 0 to 1", 1)
-_megabytes = number_type(float, 0.01, "a number of megabytes from 0.01")
+def _seconds(sentence: str) -> Number:
+    return Number(None, sentence, 1e-3, what="a number of seconds")
 
 
 def _add_position(parser: argparse.ArgumentParser, nothing: str = "") -> None:
@@ -76,69 +71,62 @@ def _game_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--player", metavar="A", help="your opponent (the best at hand, with a second for a move)")
     group.add_argument(
         "--color",
-        choices=COLORS,
+        choices=USER_COLOURS,
         default="black",
         help="what you play (black); both: two people; none: the player against itself",
     )
     group.add_argument("--level", metavar="N", help="1 (easy) to 9 (hard), or keys such as depth=6")
-    group.add_argument("--clock", type=_seconds, metavar="SECONDS", help="time of each side for the whole game")
+    add_flag(group, "--clock", "SECONDS", _seconds("time of each side for the whole game"))
     group.add_argument("--position", dest="start", nargs="+", metavar="POSITION", help="where the game begins (start)")
     group.add_argument("--ascii", action="store_true", help="a board of plain letters, without colours")
     group.add_argument("--show", action="store_true", help="show what the player thinks of its moves")
-    group.add_argument(
-        "--seed", type=int, metavar="S", help="of the player's chance and --color random (another each time)"
-    )
+    add_flag(group, "--seed", "S", Whole(None, "of the player's chance and --color random (another each time)"))
 
 
 def _solve_arguments(parser: argparse.ArgumentParser) -> None:
     _add_position(parser, "; - for a file from stdin")
     parser.add_argument("--file", metavar="F.obf", help="solve every position of an OBF file (- for stdin)")
     parser.add_argument("--wld", action="store_true", help="only win (1), draw (0) or loss (-1): faster")
-    parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="threads of the search (1)")
-    parser.add_argument("--seconds", type=_seconds, metavar="S", help="give up on a position after this time")
-    parser.add_argument("--table-mb", type=_megabytes, default=128.0, metavar="MB", help="memory of the search (128)")
+    add_flag(parser, "--threads", "N", Whole(1, "threads of the search", 1))
+    add_flag(parser, "--seconds", "S", _seconds("give up on a position after this time"))
+    add_flag(parser, "--table-mb", "MB", Number(128.0, "memory of the search", 0.01, what="a number of megabytes"))
     _add_json(parser)
 
 
 def _bestmove_arguments(parser: argparse.ArgumentParser) -> None:
     _add_position(parser)
     parser.add_argument("--player", metavar="A", help="who is asked (the best evaluator at hand, for 1 second)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="for players that leave things to chance (0)")
+    add_flag(parser, "--seed", "S", Whole(0, "for players that leave things to chance"))
     _add_json(parser)
 
 
 def _analyze_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="GAME", help="moves, or a file of games: GGF, SGF, WTHOR, text")
     parser.add_argument("--player", metavar="A", help="who judges (the best evaluator at hand, half a second a move)")
-    parser.add_argument("--game", type=_positive, dest="number", metavar="N", help="only the N-th game of a file")
+    add_flag(parser, "--game", "N", Whole(None, "only the N-th game of a file", 1), dest="number")
     _add_json(parser)
 
 
 def _perft_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("depth", type=_not_negative, metavar="DEPTH", help="plies")
+    add_flag(parser, "depth", "DEPTH", Whole(None, "plies", 0))
     _add_position(parser, " (start)")
     _add_json(parser)
 
 
 def _add_games(parser: argparse.ArgumentParser, each: str) -> None:
     """What a match and a tournament have in common."""
-    parser.add_argument(
-        "--games", type=_positive, metavar="N", help=f"how many{each} (every opening with both colours)"
-    )
+    add_flag(parser, "--games", "N", Whole(None, f"how many{each} (every opening with both colours)", 1))
     parser.add_argument(
         "--openings",
         metavar="SET",
         help="leouski60: all 4-ply positions up to symmetry (default); all:4: all 236 of them; random:8: eight random "
         "plies; or a file of transcripts or boards, one a line",
     )
-    parser.add_argument(
-        "--balance", type=_discs, metavar="DISCS", help="only openings that a search finds within so many discs of even"
-    )
-    parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="games at the same time (1)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of random moves and openings (0)")
-    parser.add_argument(
-        "--clock", type=_seconds, metavar="SECONDS", help="time of each side for a game; overstepping it loses"
-    )
+    balance = "only openings that a search finds within so many discs of even"
+    add_flag(parser, "--balance", "DISCS", Number(None, balance, 0, what="a number of discs"))
+    add_flag(parser, "--jobs", "J", Whole(1, "games at the same time", 1))
+    add_flag(parser, "--seed", "S", Whole(0, "of random moves and openings"))
+    add_flag(parser, "--clock", "SECONDS", _seconds("time of each side for a game; overstepping it loses"))
     parser.add_argument("--save", metavar="FILE.ggf", help="write the games (.ggf or .sgf)")
     _add_json(parser)
 
@@ -166,24 +154,17 @@ def _tournament_arguments(parser: argparse.ArgumentParser) -> None:
 def _league_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("player", metavar="A", help="a player that looks one ply ahead: NAME or NAME:epsilon=…")
     parser.add_argument("--against", default="swh", metavar="B", help="its opponent (swh)")
-    parser.add_argument(
-        "--double-games", type=_double_games, default=50_000, metavar="N", help="two games each, one a colour (50000)"
-    )
-    parser.add_argument(
-        "--epsilon",
-        type=_probability,
-        default=0.1,
-        metavar="E",
-        help="probability of a random move, for both (0.1); a player's own epsilon=… goes before it",
-    )
+    add_flag(parser, "--double-games", "N", Whole(50_000, "two games each, one a colour", 1, 10**7))
+    epsilon = "probability of a random move, for both; a player's own epsilon=… goes before it"
+    add_flag(parser, "--epsilon", "E", Number(0.1, epsilon, 0, 1, "a probability"))
     parser.add_argument(
         "--openings",
         default="none",
         metavar="SET",
         help="none (default), or random:7: seven random plies, the same for both games of a double game",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of everything that is random (0)")
-    parser.add_argument("--jobs", type=_positive, default=1, metavar="J", help="threads (1); the result is the same")
+    add_flag(parser, "--seed", "S", Whole(0, "of everything that is random"))
+    add_flag(parser, "--jobs", "J", Whole(1, "threads; the result is the same", 1))
     _add_json(parser)
 
 

@@ -49,8 +49,8 @@ def players(arguments: Namespace) -> int:
     print(
         "\nA player is NAME[:key=value,…], such as champion:seconds=0.5,threads=2. In brackets: what it does unasked."
     )
-    for key, explained in KEYS.items():
-        print(f"  {key:8s} {explained.meaning} ({explained.values})")
+    for key, option in KEYS.items():
+        print(f"  {key:8s} {option.sentence} ({option.values})")
     return 0
 
 

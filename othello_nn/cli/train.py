@@ -11,13 +11,13 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from othello_nn.cli.base import INTERRUPTED, CommandParser, UsageError, give_up_stdout, missing_package, number_type
+from othello_nn.cli.base import INTERRUPTED, CommandParser, UsageError, give_up_stdout, missing_package
 from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
 from othello_nn.errors import OthelloError
-from othello_nn.resources import CHECKPOINTS
+from othello_nn.options import Number, Whole, add_flag
+from othello_nn.resources import RUNS, shipped_nets
 
 if TYPE_CHECKING:
     from othello_nn.learn.distributed import Processes
@@ -41,21 +41,19 @@ examples:
   tensorboard --logdir runs                             watch
 
 A run is a folder in runs/: curves, the state to resume from, and net.safetensors, which is a player:
-  python play.py match runs/quick-1/net.safetensors swh
+  python play.py match quick-1 swh
 exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl-C (what was learnt is saved)
 """
     made = CommandParser(prog="train.py", description="Teach a net Othello.", epilog=epilog)
     made.add_argument("--preset", metavar="NAME", help=f"what to train, see below ({DEFAULT_PRESET})")
     made.add_argument("--device", metavar="D", help="auto, cpu, cuda or cuda:N (auto)")
-    made.add_argument("--minutes", type=number_type(float, 0.001, "a number of minutes"), metavar="M", help="stop then")
-    made.add_argument("--games", type=number_type(int, 1, "a whole number from 1"), metavar="N", help="so many games")
+    add_flag(made, "--minutes", "M", Number(None, "stop then", 0.001, what="a number of minutes"))
+    add_flag(made, "--games", "N", Whole(None, "so many games", 1))
     made.add_argument("--run", metavar="NAME", help="the run's name (the preset's, numbered)")
     made.add_argument("--resume", metavar="RUN", help="go on with a run, with its settings")
-    made.add_argument(
-        "--seed", type=number_type(int, 0, "a whole number from 0"), metavar="S", help="of all chance (1)"
-    )
+    add_flag(made, "--seed", "S", Whole(None, "of all chance (1)", 0))
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the preset")
-    made.add_argument("--threads", type=number_type(int, 1, "a whole number from 1"), metavar="N", help="cores (all)")
+    add_flag(made, "--threads", "N", Whole(None, "cores (all)", 1))
     made.add_argument("--print-config", action="store_true", help="print the settings as JSON and stop")
     made.add_argument("--json", action="store_true", help="print the result as one JSON object")
     return made
@@ -82,7 +80,7 @@ class Job:
 
     def make_run(self) -> Run:
         """The run of all ranks: rank 0 makes its folder, the others are told its name."""
-        from othello_nn.learn.runs import RUNS, Run
+        from othello_nn.learn.runs import Run
 
         if self.run is not None:
             if self.config != self.run.config and self.processes.leads:
@@ -159,7 +157,7 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
     # Torch takes seconds to load: what is wrong with the words was said before.
     from othello_nn.learn import distributed
     from othello_nn.learn.device import choose_device
-    from othello_nn.learn.runs import RUNS, Run
+    from othello_nn.learn.runs import Run
 
     run = None
     if config is None:
@@ -185,10 +183,10 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
 
 def _prepare(train: Loop, arguments: Namespace, config: Config) -> int:
     """Train the net that a run starts from, if that is another preset's and not there yet; its exit code."""
-    from othello_nn.learn.runs import RUNS, Run
+    from othello_nn.learn.runs import Run
 
     name = config.init
-    if name not in preset_names() or Path(name).is_file() or (CHECKPOINTS / f"{name}.safetensors").is_file():
+    if name not in preset_names() or name in shipped_nets():
         return 0
     begun = (RUNS / name / "state.safetensors").is_file()
     if begun and Run.open(RUNS, name).finished:
@@ -226,5 +224,5 @@ def _report(summary: Summary, as_json: bool, out: TextIO) -> None:
     print(f"{run.name}: {how}", file=out)
     print(f"{summary.games:,} games in {summary.seconds:.0f} s", file=out)
     print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=out)
-    print(f"play it:   python play.py match {run.net_path} swh", file=out)
-    print(f"ask it:    python play.py bestmove start --player {run.net_path}", file=out)
+    print(f"play it:   python play.py match {run.player} swh", file=out)
+    print(f"ask it:    python play.py bestmove start --player {run.player}", file=out)

@@ -35,6 +35,7 @@ from othello_nn.kernels.bits import flips_of, legal_of, lowest_square, popcount
 from othello_nn.kernels.board import ONE, START, ZERO, nth_square
 from othello_nn.kernels.chance import below, next_random, random_stream
 from othello_nn.kernels.jit import kernel
+from othello_nn.options import Section, Whole, declared
 from othello_nn.players.classic.features import COUNT, SHIPPED, STAGES, TERMS, FeatureEvaluator, term_values
 from othello_nn.players.classic.wystan import WYSTAN
 
@@ -53,27 +54,21 @@ INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Section):
     """How weights are learnt; stored with them."""
 
-    positions: int = POSITIONS
-    """Games for each stage, of which every one gives a position."""
-    depth: int = DEPTH
-    """The value is the mean of a search of so many plies and one of one less. Both must leave the stage's two plies."""
-    solve_empties: int = SOLVE_EMPTIES
-    seed: int = 1
+    positions: int = declared(Whole(POSITIONS, "games for each stage, of which every one gives a position", 1, 10**7))
+    # The value is the mean of a search of so many plies and one of one less. Both must leave the stage's two plies.
+    depth: int = declared(Whole(DEPTH, "plies of the searches", 3, 20))
+    solve_empties: int = declared(
+        Whole(SOLVE_EMPTIES, "positions with at most so many empty squares are solved", 2, 24)
+    )
+    seed: int = declared(Whole(1, "of the games", 0, 2**32))
     without: tuple[str, ...] = ()
     """Terms that are left out: their weights stay 0."""
 
     def __post_init__(self):
-        for name, low, high in (
-            ("positions", 1, 10**7),
-            ("depth", 3, 20),
-            ("solve_empties", 2, 24),
-            ("seed", 0, 2**32),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} must be {low} to {high}, not {getattr(self, name)}")
+        super().__post_init__()
         for term in self.without:
             if term not in TERMS:
                 raise ValueError(f"there is no feature {term!r}; choose from {', '.join(TERMS)}")

@@ -22,6 +22,7 @@ from othello_nn.engine.leaf.compile import shipped_evaluator
 from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
+from othello_nn.options import Whole, add_flag
 from othello_nn.players.classic.iago import iago_evaluator
 from othello_nn.players.classic.iago_edges import turns_on_edge
 
@@ -79,11 +80,9 @@ def fit_scale(values: np.ndarray, results: np.ndarray) -> tuple[float, float]:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m othello_nn.fit.iago", description=__doc__.partition("\n")[0])
-    parser.add_argument("--games", type=int, default=1000, metavar="N", help="games to play (1000)")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the random moves (1)")
+    add_flag(parser, "--games", "N", Whole(1000, "games to play", 1))
+    add_flag(parser, "--seed", "S", Whole(1, "of the random moves"))
     arguments = parser.parse_args(argv)
-    if arguments.games < 1:
-        parser.error(f"--games must be at least 1, not {arguments.games}")
     positions, results = [], []
     for game in play_games(arguments.games, random.Random(arguments.seed)):
         black = game[-1].black_score()

@@ -30,12 +30,15 @@ from othello_nn.kernels.bits import flips_of, legal_of
 from othello_nn.kernels.board import ONE, START, ZERO, final_score
 from othello_nn.kernels.chance import random_stream
 from othello_nn.kernels.jit import kernel
-from othello_nn.players.base import PlayerError
+from othello_nn.options import Whole
 from othello_nn.players.classic.features import shipped_features
 
-GAMES, EVERY = 5000, 6
+FLAGS = {
+    "games": Whole(5000, "games to play", 1, 10**6),
+    "every": Whole(6, "plies from one column to the next", 1, 60),
+    "seed": Whole(1, "of the games", 0, 2**32),
+}
 BLACK, WHITE, EMPTY = 0, 1, 2
-MOST_GAMES = 10**6
 
 
 @kernel()
@@ -124,14 +127,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--games", type=int, default=GAMES, help=f"default {GAMES}")
-    parser.add_argument("--every", type=int, default=EVERY, metavar="PLIES", help=f"a column each (default {EVERY})")
-    parser.add_argument("--seed", type=int, default=1)
+    for name, option in FLAGS.items():
+        parser.add_argument(f"--{name}", type=int, default=option.default, help=f"{option.sentence} ({option.default})")
     args = parser.parse_args(argv)
     try:
-        for name, low, high in (("games", 1, MOST_GAMES), ("every", 1, 60), ("seed", 0, 2**32)):
-            if not low <= getattr(args, name) <= high:
-                raise PlayerError(f"{name} must be {low} to {high}, not {getattr(args, name)}")
+        for name, option in FLAGS.items():
+            option.check(name, getattr(args, name))
         empties = range(60 - args.every, -1, -args.every)
         found = gains(args.games, args.seed, empties)
     except ValueError as error:

@@ -38,6 +38,7 @@ from othello_nn.fit.keyano_statistics import (
 )
 from othello_nn.fit.probcut import fit as fit_probcut
 from othello_nn.fit.probcut import measure, sample_positions
+from othello_nn.options import Whole
 from othello_nn.players.classic.keyano import FITTED, KeyanoEvaluator
 from othello_nn.players.classic.keyano_kernels import COUNTS, PATTERNS, SHAPES, TERMS, UNIT, WEIGHT_UNIT, WEIGHTS
 
@@ -216,6 +217,13 @@ def show(found: Fit) -> None:
 
 # --- the command -----------------------------------------------------------------------------------------------------
 
+FLAGS = {
+    "games": Whole(250_000, "games to play, some minutes", 10),
+    "seed": Whole(1, "of games, nets and ProbCut's positions", 0),
+    "depth": Whole(2, "plies the champion looks ahead in the games", 1),
+    "probcut": Whole(400, "positions to fit ProbCut to; 0: none", 0),
+}
+
 
 def _recipe(args: argparse.Namespace, found: Fit, positions: int) -> dict[str, Any]:
     command = f"python -m othello_nn.fit.keyano --games {args.games} --seed {args.seed} --depth {args.depth}"
@@ -232,9 +240,8 @@ def _recipe(args: argparse.Namespace, found: Fit, positions: int) -> dict[str, A
 
 def run(args: argparse.Namespace, tell: Tell) -> None:
     """Play, fit, save, show; an ``OthelloError`` or an ``OSError`` says what is wrong."""
-    for name, least in (("games", 10), ("depth", 1), ("probcut", 0), ("seed", 0)):
-        if getattr(args, name) < least:
-            raise OthelloError(f"--{name} must be at least {least}, not {getattr(args, name)}")
+    for name, option in FLAGS.items():
+        option.check(f"--{name}", getattr(args, name))
     if not args.out.parent.is_dir():
         raise OthelloError(f"there is no folder {str(args.out.parent)!r} for --out")
     try:
@@ -264,12 +271,8 @@ def run(args: argparse.Namespace, tell: Tell) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m othello_nn.fit.keyano", description=__doc__.partition("\n")[0])
-    parser.add_argument("--games", type=int, default=250_000, help="games to play (default 250000, some minutes)")
-    parser.add_argument("--seed", type=int, default=1, help="of games, nets and ProbCut's positions (default 1)")
-    parser.add_argument("--depth", type=int, default=2, help="plies the champion looks ahead in the games (default 2)")
-    parser.add_argument(
-        "--probcut", type=int, default=400, metavar="N", help="positions to fit ProbCut to (default 400; 0: none)"
-    )
+    for name, option in FLAGS.items():
+        parser.add_argument(f"--{name}", type=int, default=option.default, help=f"{option.sentence} ({option.default})")
     parser.add_argument(
         "--out", type=Path, default=FITTED, help="file to write (default: the one that keyano plays with)"
     )

@@ -14,6 +14,9 @@ SQUARE_NAMES = tuple(f"{column}{row}" for row in range(1, 9) for column in "abcd
 _SQUARES = {name: square for square, name in enumerate(SQUARE_NAMES)}
 PASS_NAMES = frozenset({"--", "pa", "ps", "pass"})
 
+COLOUR_NAMES = {True: "black", False: "white"}
+COLOUR_WORDS = {"b": True, "black": True, "w": False, "white": False}
+"""What a colour is called, and what it may be called, in lower case; True is black."""
 BLACK_SIGNS = "Xx*bB0"
 WHITE_SIGNS = "OowW1"
 EMPTY_SIGNS = "-._"

@@ -28,9 +28,8 @@ from othello_nn.checkpoint import read_meta
 from othello_nn.config import Config, ConfigError
 from othello_nn.engine.leaf.compile import Evaluator
 from othello_nn.errors import OthelloError
-from othello_nn.learn.runs import RUNS
 from othello_nn.nets import Net, load_net, make_net
-from othello_nn.resources import CHECKPOINTS
+from othello_nn.resources import NoNetError, find_net
 
 Arrays = dict[str, np.ndarray]
 
@@ -103,7 +102,7 @@ def first_net(config: Config) -> Net:
     net = make_net(config.net)
     net.reset_parameters(torch.Generator().manual_seed(seed_of(config.seed, 1)))
     if config.init:
-        path = _checkpoint_path(config.init)
+        path = _init_path(config)
         given = load_net(path)
         if _shape(given.config) != _shape(net.config):
             raise ConfigError(f"init: {path} holds a net of another shape than this run's")
@@ -114,7 +113,7 @@ def first_net(config: Config) -> Net:
 def origin(config: Config) -> dict[str, Any]:
     """The recipe of the net that ``init`` names; none without it, or if the file is no longer there."""
     try:
-        return read_meta(_checkpoint_path(config.init))["info"].get("recipe", {}) if config.init else {}
+        return read_meta(_init_path(config))["info"].get("recipe", {}) if config.init else {}
     except OthelloError:
         return {}
 
@@ -125,12 +124,11 @@ def _shape(config: dict[str, Any]) -> dict[str, Any]:
     return {key: _shape(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
-def _checkpoint_path(name: str) -> Path:
-    places = [Path(name), RUNS / name / "net.safetensors", CHECKPOINTS / f"{name}.safetensors"]
-    for path in places:
-        if path.is_file():
-            return path
-    raise ConfigError(f"init: there is no net {name!r}: neither a file, nor a run in {RUNS}, nor in checkpoints")
+def _init_path(config: Config) -> Path:
+    try:
+        return find_net(config.init)
+    except NoNetError as error:
+        raise ConfigError(f"init: {error}") from None
 
 
 def seed_of(*numbers: int) -> int:

@@ -9,7 +9,6 @@ events.out.…        TensorBoard's
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ import numpy as np
 from othello_nn.checkpoint import Checkpoint, read_meta, write_whole
 from othello_nn.config import Config
 from othello_nn.errors import OthelloError, did_you_mean
+from othello_nn.players.catalog import is_built_in
+from othello_nn.resources import CONFIG_FILE, NET_FILE, RUNS, find_run, is_run_name
 
 FORMAT_NAME, FORMAT_VERSION = "othello_nn.state", 1
-RUNS = Path("runs")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class RunError(OthelloError):
@@ -46,10 +45,12 @@ class Run:
             while (root / f"{config.preset}-{number}").exists():
                 number += 1
             name = f"{config.preset}-{number}"
-        if not _NAME.fullmatch(name):
+        if not is_run_name(name):
             raise RunError(
                 f"{name!r} cannot be a run's name: letters, digits, '.', '_' and '-', first a letter or a digit"
             )
+        if is_built_in(name):
+            raise RunError(f"a run cannot be called {name!r}, since a player is called that; choose another --run")
         folder = root / name
         if folder.exists():
             raise RunError(
@@ -68,15 +69,15 @@ class Run:
     @classmethod
     def open(cls, root: Path, name: str) -> Run:
         """A run that was begun before, by its name or the path of its folder."""
-        folder = root / name if (root / name).is_dir() else Path(name)
-        if not (folder / "config.json").is_file():
-            names = sorted(path.parent.name for path in root.glob("*/config.json"))
+        folder = find_run(name, root)
+        if folder is None or not (folder / CONFIG_FILE).is_file():
+            names = sorted(path.parent.name for path in root.glob(f"*/{CONFIG_FILE}"))
             near = did_you_mean(name, names) if names else f"there are none in {root}"
             raise RunError(f"there is no run {name!r}; {near}")
         try:
-            values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            values = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         except ValueError as error:
-            raise RunError(f"{folder / 'config.json'} is damaged: {error}") from None
+            raise RunError(f"{folder / CONFIG_FILE} is damaged: {error}") from None
         return cls(folder, Config.from_dict(values))
 
     @property
@@ -84,12 +85,17 @@ class Run:
         return self.folder.name
 
     @property
+    def player(self) -> str:
+        """What its net is called where players are named."""
+        return self.name if self.folder.parent == RUNS else str(self.folder)
+
+    @property
     def state_path(self) -> Path:
         return self.folder / "state.safetensors"
 
     @property
     def net_path(self) -> Path:
-        return self.folder / "net.safetensors"
+        return self.folder / NET_FILE
 
     @property
     def finished(self) -> bool:
@@ -98,7 +104,7 @@ class Run:
 
     def write_config(self) -> None:
         text = json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False)
-        write_whole(self.folder / "config.json", text.encode())
+        write_whole(self.folder / CONFIG_FILE, text.encode())
 
     def save_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Replace the state; an ``OSError`` leaves the one before as it was."""

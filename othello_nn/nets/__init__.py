@@ -6,13 +6,11 @@
 939
 """
 
-from othello_nn.nets.base import Net, NetError, make_net, net_kinds
-
-from othello_nn.nets.triangle import TriangleNet  # isort: skip
+from othello_nn.nets.base import Net, NetError, make_net
 from othello_nn.nets.ntuple import NTupleNet
 from othello_nn.nets.registry import export, load_net
-
-from othello_nn.nets.staged import Staged, Doubled  # isort: skip
+from othello_nn.nets.staged import Doubled, Staged
+from othello_nn.nets.triangle import TriangleNet
 
 __all__ = [
     "Doubled",
@@ -24,5 +22,4 @@ __all__ = [
     "export",
     "load_net",
     "make_net",
-    "net_kinds",
 ]

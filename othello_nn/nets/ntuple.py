@@ -8,7 +8,7 @@ serve all of them, so that what is rare in one stage is learnt from the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,11 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from othello_nn.engine.leaf.shapes import Shapes
-from othello_nn.errors import shorten
-from othello_nn.nets.base import Net, NetError, boards, count_discs, flag, needs_colour, one_of, scale_option, whole
+from othello_nn.kinds import NTupleOptions
+from othello_nn.nets.base import Net, NetError, boards, count_discs, needs_colour
 from othello_nn.nets.tuple_sets import check_tuples, tuple_set
 
-VIEWS = ("inversion", "negation")
 SMALL = 0.01
 """Standard deviation of the first embeddings, in discs."""
 HALF = 5
@@ -63,63 +62,38 @@ def _dim(shape: torch.Size) -> int:
 class NTupleNet(Net):
     """``weight`` is ``[rows, cells]`` in discs, or ``[rows, cells, dim]``; cell 0 of a row is a constant term.
 
-    tuples   the name of a set (``tuple_sets.py``; ``seed`` is for random ones), or a list of lists of squares
-    stages   rows of ``weight``; stage 0 is the end of the game
-    shared   one more row, the last, added in every stage (with one stage it would be the same thing twice: left out)
-    view     ``inversion``: the mover's discs are digit 2, whoever it is; ``negation``: black's are, and the value is
-             negated when white is to move
-    sparse   the gradient of ``weight`` is a sparse tensor
+    Its options are ``NTupleOptions``. A stage is a row of ``weight``, 0 the end of the game, and ``shared`` one more,
+    the last (with one stage it would be the same thing twice: left out). By ``inversion`` the mover's discs are digit
+    2, whoever it is; by ``negation`` black's are, and the value is negated when white is to move.
     """
 
-    kind = "ntuple"
     _powers: Tensor
     _origins: Tensor
 
-    def __init__(
-        self,
-        tuples: str | Sequence[Sequence[int]] = "all-2",
-        dim: int = 1,
-        stages: int = 1,
-        shared: bool = False,
-        hidden: int = 16,
-        view: str = "inversion",
-        scale: float = 10.0,
-        sparse: bool = False,
-        seed: int = 0,
-        tuple_set: str = "",
-    ):
-        super().__init__()
-        self._choose_tuples(tuples, tuple_set, seed)
-        self.dim = whole("dim", dim, 1, 256)
-        self.stages = whole("stages", stages, 1, 60)
-        self.shared = flag("shared", shared)
-        self.units = whole("hidden", hidden, 1, 4096)
-        self.view = one_of("view", view, VIEWS)
-        self.scale = scale_option(scale)
-        self.sparse = flag("sparse", sparse)
+    def __init__(self, *values: Any, **given: Any):
+        options = NTupleOptions(*values, **given)
+        if isinstance(options.tuples, str):
+            tuples, name = tuple_set(options.tuples, options.seed), options.tuples
+        else:
+            tuples, name = check_tuples(options.tuples), options.tuple_set
+        super().__init__(replace(options, tuples=tuples, tuple_set=name))
+        self.tuples, self.tuple_set, self.seed = tuples, name, options.seed
+        self.shapes = Shapes.symmetric(tuples)
+        self.stages, self.shared, self.view = options.stages, options.shared, options.view
+        self.dim, self.units = options.dim, options.hidden
+        self.scale, self.sparse = options.scale, options.sparse
         rows = self.stages + (1 if self._has_shared_row else 0)
         size = (rows, self.shapes.cells)
         if rows * self.shapes.cells >= 2**31:
             raise NetError(
                 f"{rows} rows of {self.shapes.cells} cells are too many: take fewer stages or shorter tuples"
             )
-        self.weight = nn.Parameter(torch.empty(size if dim == 1 else (*size, dim)))
-        if dim > 1:
-            self.hidden = nn.Linear(dim, hidden)
-            self.output = nn.Linear(hidden, 1)
+        self.weight = nn.Parameter(torch.empty(size if self.dim == 1 else (*size, self.dim)))
+        if self.dim > 1:
+            self.hidden = nn.Linear(self.dim, self.units)
+            self.output = nn.Linear(self.units, 1)
         self._make_index_tables()
         self.reset_parameters()
-
-    def _choose_tuples(self, tuples: str | Sequence[Sequence[int]], name: str, seed: int) -> None:
-        self.seed = whole("seed", seed, 0, 2**63 - 1)
-        if isinstance(tuples, str):
-            self.tuples, name = tuple_set(tuples, seed), tuples
-        else:
-            self.tuples = check_tuples(tuples)
-        if not isinstance(name, str):
-            raise NetError(f"tuple_set is {shorten(name)}; it must be the name of a set")
-        self.tuple_set = name
-        self.shapes = Shapes.symmetric(self.tuples)
 
     def _make_index_tables(self) -> None:
         """``_powers`` ``[halves, 64, lookups + 1]``: what a disc of the mover adds to each index; ``_origins``
@@ -142,11 +116,9 @@ class NTupleNet(Net):
 
     @property
     def config(self) -> dict[str, Any]:
-        """``tuples`` is the list itself and ``tuple_set`` only says where it came from."""
-        config: dict[str, Any] = {"kind": self.kind, "tuples": [list(squares) for squares in self.tuples]}
-        config |= {"tuple_set": self.tuple_set, "stages": self.stages, "shared": self.shared, "dim": self.dim}
-        config |= {"hidden": self.units, "view": self.view, "scale": self.scale, "sparse": self.sparse}
-        return config | ({"seed": self.seed} if "rand-" in self.tuple_set else {})
+        """``tuples`` is the list itself, and ``tuple_set`` and ``seed`` only say where it came from."""
+        config = super().config
+        return config if "rand-" in self.tuple_set else {key: config[key] for key in config if key != "seed"}
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         with torch.no_grad():

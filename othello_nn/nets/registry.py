@@ -4,7 +4,7 @@
 {'kind': 'triangle', 'maps': 24, 'empties': False, 'symmetric': False, 'scale': 10.0}
 >>> make_net({"kind": "triangle", "map": 24})
 Traceback (most recent call last):
-othello_nn.nets.base.NetError: unknown option 'map' of a triangle net; did you mean 'maps'?
+othello_nn.kinds.NetError: unknown option 'map' of a triangle net; did you mean 'maps'?
 """
 
 from __future__ import annotations

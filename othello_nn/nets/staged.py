@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from othello_nn.errors import shorten
-from othello_nn.nets.base import Net, NetError, count_discs, make_net, needs_colour, number, one_of, unsquash
+from othello_nn.kinds import DoubledOptions, NetOptions, StagedOptions
+from othello_nn.nets.base import Net, count_discs, make_net, needs_colour, unsquash
 
-GATES = ("fixed", "learned")
+Pattern = Net | NetOptions | Mapping[str, Any]
+"""What is copied: a net, or the configuration of one."""
 
 
-def _copies(net: Net | Mapping[str, Any], count: int) -> list[Net]:
-    if isinstance(net, Mapping):
-        net = make_net(net)
-    if not isinstance(net, Net):
-        raise NetError(f"a net or its configuration is needed, not {shorten(net)}")
+def _config_of(net: Pattern) -> NetOptions | Mapping[str, Any]:
+    return net.config if isinstance(net, Net) else net
+
+
+def _copies(net: Pattern, options: NetOptions, count: int) -> list[Net]:
+    """Nets like ``net``, whose options are these, each started afresh."""
+    net = net if isinstance(net, Net) else make_net(options)
     copies = [copy.deepcopy(net) for _ in range(count)]
     for each in copies:
         each.reset_parameters()
@@ -37,24 +40,11 @@ class Staged(Net):
     the blend can pass ±1. With ``gate="learned"`` they are only where training starts.
     """
 
-    kind = "staged"
-
-    def __init__(
-        self,
-        net: Net | Mapping[str, Any],
-        centres: Sequence[float] = (4, 34, 64),
-        width: float = 20.0,
-        gate: str = "fixed",
-    ):
-        super().__init__()
-        if isinstance(centres, str) or not isinstance(centres, Sequence) or not 1 <= len(centres) <= 16:
-            raise NetError(f"centres is {shorten(centres)}; it must be a list of 1 to 16 numbers of discs")
-        for centre in centres:
-            number("a centre", centre, 0, 64)
-        self.centres = tuple(centres)
-        self.width = number("width", width, 0.1, 1000)
-        self.gate = one_of("gate", gate, GATES)
-        nets = _copies(net, len(self.centres))
+    def __init__(self, net: Pattern, **given: Any):
+        options = StagedOptions(_config_of(net), **given)  # type: ignore[arg-type]
+        super().__init__(options)
+        self.centres, self.width, self.gate = options.centres, options.width, options.gate
+        nets = _copies(net, options.net, len(self.centres))
         self.nets = nn.ModuleList(nets)
         self.scale = nets[0].scale
         coefficients = self._gaussians()
@@ -65,8 +55,7 @@ class Staged(Net):
 
     @property
     def config(self) -> dict[str, Any]:
-        inner = self._inner[0].config
-        return {"kind": self.kind, "net": inner, "centres": list(self.centres), "width": self.width, "gate": self.gate}
+        return super().config | {"net": self._inner[0].config}
 
     @property
     def _inner(self) -> list[Net]:
@@ -94,16 +83,15 @@ class Staged(Net):
 class Doubled(Net):
     """Two nets, ``black`` for positions with black to move and ``white`` for the others."""
 
-    kind = "doubled"
-
-    def __init__(self, net: Net | Mapping[str, Any]):
-        super().__init__()
-        self.black, self.white = _copies(net, 2)
+    def __init__(self, net: Pattern):
+        options = DoubledOptions(_config_of(net))  # type: ignore[arg-type]
+        super().__init__(options)
+        self.black, self.white = _copies(net, options.net, 2)
         self.scale = self.black.scale
 
     @property
     def config(self) -> dict[str, Any]:
-        return {"kind": self.kind, "net": self.black.config}
+        return super().config | {"net": self.black.config}
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         self.black.reset_parameters(generator)

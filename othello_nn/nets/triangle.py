@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from othello_nn.game.rules import SYMMETRIES
-from othello_nn.nets.base import Net, boards, flag, scale_option, squash, whole
+from othello_nn.kinds import TriangleOptions
+from othello_nn.nets.base import Net, boards, squash
 
 BASE_TRIANGLE = (0, 1, 2, 3, 9, 10, 11, 18, 19, 27)
 """a1 b1 c1 d1, b2 c2 d2, c3 d3, d4; its diagonal is shared with the transposed triangle."""
@@ -26,23 +27,17 @@ TRIANGLES = tuple(tuple(images[square] for square in BASE_TRIANGLE) for images i
 
 
 class TriangleNet(Net):
-    """Hidden units ``[maps, 8]`` over inputs +1 mover, −1 opponent, 0 empty.
+    """Hidden units ``[maps, 8]`` over inputs +1 mover, −1 opponent, 0 empty. Its options are ``TriangleOptions``."""
 
-    empties     ten more weights a map, for inputs that are 1 where a square is empty
-    symmetric   one bias and one output weight a map instead of eight
-    """
-
-    kind = "triangle"
     _spread: Tensor
 
-    def __init__(self, maps: int = 12, empties: bool = False, symmetric: bool = False, scale: float = 10.0):
-        super().__init__()
-        self.maps = whole("maps", maps, 1, 4096)
-        self.empties = flag("empties", empties)
-        self.symmetric = flag("symmetric", symmetric)
-        self.scale = scale_option(scale)
-        units = (maps,) if symmetric else (maps, 8)
-        self.weights = nn.Parameter(torch.empty(maps, 20 if empties else 10))
+    def __init__(self, **given: Any):
+        options = TriangleOptions(**given)
+        super().__init__(options)
+        self.maps, self.empties, self.symmetric = options.maps, options.empties, options.symmetric
+        self.scale = options.scale
+        units = (self.maps,) if self.symmetric else (self.maps, 8)
+        self.weights = nn.Parameter(torch.empty(self.maps, 20 if self.empties else 10))
         self.biases = nn.Parameter(torch.empty(units))
         self.outputs = nn.Parameter(torch.empty(units))
         self.output_bias = nn.Parameter(torch.empty(()))
@@ -50,11 +45,6 @@ class TriangleNet(Net):
         spread = (squares.unsqueeze(-1) == torch.arange(64)).to(self.weights.dtype)
         self.register_buffer("_spread", spread, persistent=False)  # [8, 10, 64]
         self.reset_parameters()
-
-    @property
-    def config(self) -> dict[str, Any]:
-        options = {"maps": self.maps, "empties": self.empties, "symmetric": self.symmetric, "scale": self.scale}
-        return {"kind": self.kind} | options
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         with torch.no_grad():

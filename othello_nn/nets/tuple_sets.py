@@ -14,7 +14,7 @@ tuples that are images of each other are one. Names can be joined with ``+``:
 (32, 210, 288)
 >>> tuple_set("rows+cornres")
 Traceback (most recent call last):
-othello_nn.nets.tuple_sets.TupleError: unknown tuple set 'cornres'; did you mean 'corners'?
+othello_nn.nets.tuple_sets.TupleSetError: unknown tuple set 'cornres'; did you mean 'corners'?
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SYSTEMATIC = re.compile(r"all-(\d{1,4})")
 _RANDOM = re.compile(r"rand-(\d{1,6})[x×](\d{1,4})")
 
 
-class TupleError(OthelloError):
+class TupleSetError(OthelloError):
     """A tuple or a set of tuples that cannot be used."""
 
 
@@ -70,13 +70,13 @@ def tuple_set(name: str, seed: int = 0) -> Tuples:
 def check_tuples(tuples: Sequence[Sequence[int]]) -> Tuples:
     """Tuples given as lists of numbers, as they stand in a net's configuration; an error if they cannot be used."""
     if isinstance(tuples, str) or not isinstance(tuples, Sequence) or not tuples:
-        raise TupleError(f"tuples must be the name of a set or a list of lists of squares, not {shorten(tuples)}")
+        raise TupleSetError(f"tuples must be the name of a set or a list of lists of squares, not {shorten(tuples)}")
     checked = []
     for squares in tuples:
         if isinstance(squares, str) or not isinstance(squares, Sequence):
-            raise TupleError(f"a tuple must be a list of squares, not {shorten(squares)}")
+            raise TupleSetError(f"a tuple must be a list of squares, not {shorten(squares)}")
         if not all(type(square) is int and 0 <= square < 64 for square in squares):
-            raise TupleError(f"a tuple's squares are whole numbers from 0 (a1) to 63 (h8), not {shorten(squares)}")
+            raise TupleSetError(f"a tuple's squares are whole numbers from 0 (a1) to 63 (h8), not {shorten(squares)}")
         _check_squares(squares)
         checked.append(tuple(squares))
     return tuple(checked)
@@ -88,7 +88,7 @@ def read_tuples(path: str | Path) -> Tuples:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise TupleError(f"{path}: tuples cannot be read: {reason}") from None
+        raise TupleSetError(f"{path}: tuples cannot be read: {reason}") from None
     found: dict[frozenset[int], tuple[int, tuple[int, ...]]] = {}
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
@@ -97,21 +97,21 @@ def read_tuples(path: str | Path) -> Tuples:
         try:
             squares = tuple(parse_square(word) for word in words)
             _check_squares(squares)
-        except (InvalidMoveError, TupleError) as error:
-            raise TupleError(f"{path}, line {number}: {error}") from None
+        except (InvalidMoveError, TupleSetError) as error:
+            raise TupleSetError(f"{path}, line {number}: {error}") from None
         first = found.setdefault(_class_of(squares), (number, squares))[0]
         if first != number:
-            raise TupleError(f"{path}, line {number}: these are the squares of line {first}, up to symmetry")
+            raise TupleSetError(f"{path}, line {number}: these are the squares of line {first}, up to symmetry")
     if not found:
-        raise TupleError(f"{path}: there are no tuples in it; write one a line, such as a1 b1 c1")
+        raise TupleSetError(f"{path}: there are no tuples in it; write one a line, such as a1 b1 c1")
     return tuple(squares for _, squares in found.values())
 
 
 def _check_squares(squares: Sequence[int]) -> None:
     if not 1 <= len(squares) <= LONGEST:
-        raise TupleError(f"a tuple has 1 to {LONGEST} squares, not {len(squares)}")
+        raise TupleSetError(f"a tuple has 1 to {LONGEST} squares, not {len(squares)}")
     if len(set(squares)) != len(squares):
-        raise TupleError("a tuple has each square once")
+        raise TupleSetError("a tuple has each square once")
 
 
 def _class_of(squares: Sequence[int]) -> frozenset[int]:
@@ -133,12 +133,12 @@ def _part(name: str, seed: int) -> Tuples:
     if _looks_like_path(name):
         return read_tuples(name)
     names = [*FAMILIES, *(f"all-{length}" for length in range(1, 9)), "rand-8x4"]
-    raise TupleError(f"unknown tuple set {name!r}; {did_you_mean(name, names)}")
+    raise TupleSetError(f"unknown tuple set {name!r}; {did_you_mean(name, names)}")
 
 
 def _straight(name: str, length: int) -> Tuples:
     if not 1 <= length <= 8:
-        raise TupleError(f"{name}: a straight tuple has 1 to 8 squares, not {length}")
+        raise TupleSetError(f"{name}: a straight tuple has 1 to 8 squares, not {length}")
     found: dict[frozenset[int], tuple[int, ...]] = {}
     for square in range(64):
         row, column = divmod(square, 8)
@@ -154,7 +154,7 @@ def _straight(name: str, length: int) -> Tuples:
 def _snakes(name: str, count: int, length: int, seed: int) -> Tuples:
     """Random walks over neighbouring squares that never come back to a square, no two the same up to symmetry."""
     if not 1 <= count <= MOST_SNAKES or not 1 <= length <= LONGEST:
-        raise TupleError(f"{name}: a random set has 1 to {MOST_SNAKES} tuples of 1 to {LONGEST} squares")
+        raise TupleSetError(f"{name}: a random set has 1 to {MOST_SNAKES} tuples of 1 to {LONGEST} squares")
     rng = random.Random(seed)
     found: dict[frozenset[int], tuple[int, ...]] = {}
     for _ in range(100 * count):
@@ -168,7 +168,7 @@ def _snakes(name: str, count: int, length: int, seed: int) -> Tuples:
             found.setdefault(_class_of(walk), tuple(walk))
         if len(found) == count:
             return tuple(found.values())
-    raise TupleError(f"{name}: only {len(found)} different snakes of {length} squares were found")
+    raise TupleSetError(f"{name}: only {len(found)} different snakes of {length} squares were found")
 
 
 def _neighbours(square: int) -> list[int]:

@@ -9,11 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from othello_nn.errors import did_you_mean
 from othello_nn.players.base import Player, PlayerError
 from othello_nn.players.simple import FEWEST_DISCS, MOST_DISCS, SWH, OnePlyPlayer, RandomPlayer, SquareWeights
 from othello_nn.players.spec import GTP, KEYS, PlayerSpec, parse_spec
-from othello_nn.resources import BEST, CHECKPOINTS, SUFFIX
+from othello_nn.resources import (
+    BEST,
+    RUNS,
+    SHOWN_RUNS,
+    SUFFIX,
+    NoNetError,
+    UnknownNetError,
+    find_net,
+    other_name,
+    shipped_nets,
+    trained_nets,
+)
 
 if TYPE_CHECKING:
     from othello_nn.engine import Limit
@@ -42,21 +52,25 @@ class Entry:
 
 
 def make_player(
-    spec: str | PlayerSpec, rng: random.Random | None = None, *, seconds: float = DEFAULT_SECONDS
+    spec: str | PlayerSpec,
+    rng: random.Random | None = None,
+    *,
+    seconds: float = DEFAULT_SECONDS,
+    runs: Path = RUNS,
 ) -> Player:
-    """The player that ``NAME[:key=value,…]`` stands for; NAME is in ``player_names()`` or the path of an evaluator.
+    """The player that ``NAME[:key=value,…]`` stands for; NAME is in ``player_names()``, or what ``find_net`` knows.
 
     ``rng`` is where its chance comes from (seed 0 if left out), ``seconds`` its time for a move if the specification
-    sets no limit.
+    sets no limit, ``runs`` the folder where runs are found by their names.
     """
-    spec, entry = find_player(spec)
+    spec, entry = find_player(spec, runs)
     return entry.make(spec, rng or random.Random(0), seconds)
 
 
-def find_player(spec: str | PlayerSpec) -> tuple[PlayerSpec, Entry]:
+def find_player(spec: str | PlayerSpec, runs: Path = RUNS) -> tuple[PlayerSpec, Entry]:
     """The specification and what it stands for, checked as far as that can be done without making the player."""
     spec = parse_spec(spec) if isinstance(spec, str) else spec
-    entry = _find(spec)
+    entry = _find(spec, runs)
     for key in spec.given:
         if key not in entry.keys:
             quotes = "; what belongs to the command has to be in quotes" if spec.is_command else ""
@@ -64,37 +78,55 @@ def find_player(spec: str | PlayerSpec) -> tuple[PlayerSpec, Entry]:
     return spec, entry
 
 
-def player_names() -> dict[str, Entry]:
-    """Every name with what it plays, the checkpoints that are there included."""
-    names = dict(_BUILT_IN)
-    for path in sorted(CHECKPOINTS.glob(f"*{SUFFIX}")):
-        what = _SHIPPED.get(path.stem, f"the net checkpoints/{path.name}")
-        names.setdefault(path.stem, _evaluator_entry(f"search with {what}", path))
+def player_names(runs: Path = RUNS) -> dict[str, Entry]:
+    """Names with what they play: those that come with the program, and the newest runs."""
+    names = _built_in()
+    for name, path in list(trained_nets(runs).items())[:SHOWN_RUNS]:
+        names.setdefault(name, _evaluator_entry(f"search with the net of the run {path.parent}", path))
     return names
+
+
+def is_built_in(name: str) -> bool:
+    """Whether a player of this name comes with the program, so that nothing else can have it."""
+    return name in _built_in()
 
 
 def best_player_name() -> str:
     """The strongest evaluator at hand: the one that comes with the program, or else the one that needs no file."""
-    return BEST if (CHECKPOINTS / f"{BEST}{SUFFIX}").is_file() else "mobility"
+    return BEST if BEST in shipped_nets() else "mobility"
 
 
-def _find(spec: PlayerSpec) -> Entry:
-    names = player_names()
+def _built_in() -> dict[str, Entry]:
+    names = dict(_CLASSICAL)
+    for name, path in shipped_nets().items():
+        what = _SHIPPED.get(name, f"the net checkpoints/{path.name}")
+        names.setdefault(name, _evaluator_entry(f"search with {what}", path))
+    return names
+
+
+def _find(spec: PlayerSpec, runs: Path) -> Entry:
+    names = _built_in()
     if spec.name in names:
         return names[spec.name]
     if spec.name.startswith(TUPLES):
         return _tuples_entry(spec.name.removeprefix(TUPLES))
     if spec.is_command:
         return _external_entry(spec.name)
-    path = Path(spec.name)
-    if spec.name.endswith(SUFFIX):
-        return _evaluator_entry(f"search with the evaluator {path.name}", path)
-    if spec.name == BEST:
-        raise PlayerError(f"{BEST!r} needs checkpoints/{BEST}{SUFFIX}, which is not there; 'mobility' needs no file")
-    if ":" in spec.name:
-        raise PlayerError(f"{spec.name!r} is no player: behind the colon come key=value pairs, such as swh:depth=3")
-    advice = did_you_mean(spec.name, [*names, f"a path that ends in {SUFFIX}"])
-    raise PlayerError(f"unknown player {spec.name!r}; {advice}")
+    try:
+        path = find_net(spec.name, runs)
+    except UnknownNetError:
+        raise PlayerError(_unknown(spec.name, runs)) from None
+    except NoNetError as error:
+        raise PlayerError(str(error)) from None
+    return _evaluator_entry(f"search with the net {path}", path)
+
+
+def _unknown(name: str, runs: Path) -> str:
+    if name == BEST:
+        return f"{BEST!r} needs checkpoints/{BEST}{SUFFIX}, which is not there; 'mobility' needs no file"
+    if ":" in name:
+        return f"{name!r} is no player: behind the colon come key=value pairs, such as swh:depth=3"
+    return f"unknown player {name!r}; {other_name(name, runs, tuple(_CLASSICAL))}"
 
 
 # --- the makers ------------------------------------------------------------------------------------------------------
@@ -176,7 +208,7 @@ def _squares_entry(description: str, weights: SquareWeights) -> Entry:
     return Entry(description, SEARCH_KEYS, "depth=1", _squares_maker(weights))
 
 
-_BUILT_IN = {
+_CLASSICAL = {
     "random": Entry("any legal move", (), "", _make_random),
     "most-discs": _squares_entry("turns as many discs as it can", MOST_DISCS),
     "fewest-discs": _squares_entry("keeps as few discs as it can", FEWEST_DISCS),

@@ -16,13 +16,12 @@ othello_nn.players.base.PlayerError: unknown key 'dept' in 'swh:dept=3'; did you
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from othello_nn.errors import did_you_mean
+from othello_nn.options import Flag, Number, Option, Whole, Word
 from othello_nn.players.base import PlayerError
 
 _KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
@@ -70,70 +69,18 @@ class PlayerSpec:
         return f"PlayerSpec({', '.join(f'{key}={value!r}' for key, value in fields.items())})"
 
 
-@dataclass(frozen=True)
-class Key:
-    """One key: how its value is read, what values there are, what it does."""
-
-    read: Callable[[str], Any]
-    values: str
-    meaning: str
-
-
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not low <= (number := int(text)) <= high:
-            raise ValueError
-        return number
-
-    return read
-
-
-def _number(low: float, high: float) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        if not (math.isfinite(number := float(text)) and low <= number <= high):
-            raise ValueError
-        return number
-
-    return read
-
-
-def _one_of(choices: dict[str, Any]) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        if text.lower() not in choices:
-            raise ValueError
-        return choices[text.lower()]
-
-    return read
-
-
-def _itself(*words: str) -> dict[str, str]:
-    return {word: word for word in words}
-
-
-KEYS: dict[str, Key] = {
-    "depth": Key(
-        _whole(1, 60), "a whole number from 1 to 60", "plies to look ahead; 1 is the position after one's own move"
-    ),
-    "nodes": Key(_whole(1, 10**15), "a whole number from 1", "positions to search for a move"),
-    "seconds": Key(_number(1e-3, 1e6), "a number from 0.001", "time for a move"),
-    "solve": Key(
-        _whole(0, 60), "a whole number from 0 to 60", "empties from which the end is solved, however long it takes"
-    ),
-    "epsilon": Key(_number(0, 1), "a number from 0 to 1", "probability of a random move"),
-    "threads": Key(_whole(1, 64), "a whole number from 1 to 64", "threads of one search"),
-    "probcut": Key(
-        _one_of({"on": True, "off": False}), "on or off", "selective search, where the evaluator was fitted for it"
-    ),
-    "search": Key(
-        _one_of(_itself("negascout", "alphabeta", "mtdf")), "negascout, alphabeta or mtdf", "the search driver"
-    ),
-    "table": Key(_number(0.01, 2**20), "megabytes from 0.01 to 1048576", "memory of the search"),
-    "clock": Key(_one_of(_itself("iago", "predict")), "iago or predict", "how the time of a whole game is divided"),
-    "timeout": Key(
-        _number(1e-3, 1e6),
-        "a number from 0.001",
-        "seconds after which a silent program counts as hung",
-    ),
+KEYS: dict[str, Option] = {
+    "depth": Whole(None, "plies to look ahead; 1 is the position after one's own move", 1, 60),
+    "nodes": Whole(None, "positions to search for a move", 1, 10**15),
+    "seconds": Number(None, "time for a move", 1e-3, 1e6),
+    "solve": Whole(None, "empties from which the end is solved, however long it takes", 0, 60),
+    "epsilon": Number(None, "probability of a random move", 0, 1),
+    "threads": Whole(None, "threads of one search", 1, 64),
+    "probcut": Flag(None, "selective search, where the evaluator was fitted for it", ("on", "off")),
+    "search": Word(None, "the search driver", ("negascout", "alphabeta", "mtdf")),
+    "table": Number(None, "memory of the search", 0.01, 2**20, "megabytes"),
+    "clock": Word(None, "how the time of a whole game is divided", ("iago", "predict")),
+    "timeout": Number(None, "seconds after which a silent program counts as hung", 1e-3, 1e6),
 }
 assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}
 _KEY = rf"(?:{'|'.join(KEYS)})=[^\s,:'\"]*"

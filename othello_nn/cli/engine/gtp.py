@@ -19,10 +19,9 @@ from othello_nn.game.formats.sgf import parse_sgf
 from othello_nn.game.position import Position
 from othello_nn.game.record import Game
 from othello_nn.game.rules import PASS
-from othello_nn.game.syntax import move_name, parse_move
+from othello_nn.game.syntax import COLOUR_NAMES, COLOUR_WORDS, move_name, parse_move
 from othello_nn.players.external.gtp import WARM_UP
 
-_COLOURS = {"b": True, "black": True, "w": False, "white": False}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _INTEGER = re.compile(r"[0-9]{1,18}")
 # Of the time for a move as the other program counts it, this much is spent; the rest is for pipes and threads.
@@ -30,7 +29,7 @@ TIME_SHARE = 0.9
 LEAST_SECONDS = 0.01
 
 
-class CommandError(OthelloError):
+class GtpError(OthelloError):
     """A command that cannot be done; the message is the answer."""
 
 
@@ -84,7 +83,7 @@ class GtpEngine:
             "gogui-rules_board": (self._rules_board, 0, 0),
             "gogui-rules_board_size": (lambda: "8", 0, 0),
             "gogui-rules_legal_moves": (self._rules_moves, 0, 0),
-            "gogui-rules_side_to_move": (lambda: "black" if self.game.final.black_to_move else "white", 0, 0),
+            "gogui-rules_side_to_move": (lambda: COLOUR_NAMES[self.game.final.black_to_move], 0, 0),
             "gogui-rules_final_result": (self._rules_result, 0, 0),
             WARM_UP: (self._warm_up, 0, 0),
         }
@@ -113,11 +112,11 @@ class GtpEngine:
 
     def _do(self, name: str, arguments: list[str]) -> str:
         if name not in self._commands:
-            raise CommandError("unknown command")
+            raise GtpError("unknown command")
         function, least, most = self._commands[name]
         if not least <= len(arguments) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
-            raise CommandError(f"syntax error: {name} takes {wanted} arguments, not {len(arguments)}")
+            raise GtpError(f"syntax error: {name} takes {wanted} arguments, not {len(arguments)}")
         return function(*arguments)
 
     # --- the session -------------------------------------------------------------------------------------------------
@@ -132,12 +131,12 @@ class GtpEngine:
 
     def _board_size(self, size: str) -> str:
         if size != "8":
-            raise CommandError("unacceptable size" if _INTEGER.fullmatch(size) else "syntax error: not a size")
+            raise GtpError("unacceptable size" if _INTEGER.fullmatch(size) else "syntax error: not a size")
         return self._new_game(Game())
 
     def _set_game(self, name: str) -> str:
         if name.lower() not in ("othello", "reversi"):
-            raise CommandError("unknown game: only Othello is played here")
+            raise GtpError("unknown game: only Othello is played here")
         return ""
 
     def _komi(self, komi: str) -> str:
@@ -154,12 +153,12 @@ class GtpEngine:
 
     def _turn(self, colour: str) -> Game:
         """The game at a turn of this colour, after the other's pass if it has to."""
-        if colour.lower() not in _COLOURS:
-            raise CommandError(f"syntax error: {colour} is no colour")
-        if self.game.final.black_to_move == _COLOURS[colour.lower()] or self.game.final.is_over:
+        if colour.lower() not in COLOUR_WORDS:
+            raise GtpError(f"syntax error: {colour} is no colour")
+        if self.game.final.black_to_move == COLOUR_WORDS[colour.lower()] or self.game.final.is_over:
             return self.game
         if not self.game.final.must_pass:
-            raise CommandError(f"illegal move: it is not {colour}'s turn")
+            raise GtpError(f"illegal move: it is not {colour}'s turn")
         return Game(self.game.start, (*self.game.moves, PASS))
 
     def _put(self, game: Game) -> None:
@@ -172,13 +171,13 @@ class GtpEngine:
             move = parse_move(vertex)
             game.final.play(move)
         except OthelloError as error:
-            raise CommandError(f"illegal move: {error}") from None
+            raise GtpError(f"illegal move: {error}") from None
         self._put(with_move(game, move))
         return ""
 
     def _undo(self) -> str:
         if not self._before:
-            raise CommandError("cannot undo: no move has been played")
+            raise GtpError("cannot undo: no move has been played")
         self.game = self._before.pop()
         return ""
 
@@ -206,14 +205,14 @@ class GtpEngine:
     def _load(self, path: str, before: str | None = None) -> str:
         """A game from a file; with a number, up to the position before that move, counted from 1."""
         if before is not None and not (_INTEGER.fullmatch(before) and int(before) > 0):
-            raise CommandError("syntax error: not the number of a move")
+            raise GtpError("syntax error: not the number of a move")
         try:
             games = parse_sgf(Path(path).read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise CommandError(f"cannot load file: {reason}") from None
+            raise GtpError(f"cannot load file: {reason}") from None
         if not games:
-            raise CommandError("cannot load file: it holds no game")
+            raise GtpError("cannot load file: it holds no game")
         start, moves = games[0].start, games[0].moves
         if before is not None:
             moves = moves[: int(before) - 1]
@@ -226,11 +225,11 @@ class GtpEngine:
         return ""
 
     def _time_left(self, colour: str, seconds: str, moves: str) -> str:
-        if colour.lower() not in _COLOURS:
-            raise CommandError(f"syntax error: {colour} is no colour")
+        if colour.lower() not in COLOUR_WORDS:
+            raise GtpError(f"syntax error: {colour} is no colour")
         left, in_extra = _number(seconds), _number(moves, 0) > 0
         # Beyond the main time each move has its share, whatever is left of it.
-        self.clock.left[_COLOURS[colour.lower()]] = 0.0 if in_extra else left
+        self.clock.left[COLOUR_WORDS[colour.lower()]] = 0.0 if in_extra else left
         if not in_extra:
             self.clock.main = max(self.clock.main, left)
         return ""
@@ -239,7 +238,7 @@ class GtpEngine:
 
     def _final_score(self) -> str:
         if not self.game.final.is_over:
-            raise CommandError("cannot score: the game is not over")
+            raise GtpError("cannot score: the game is not over")
         margin = self.game.final.black_score()
         return "0" if margin == 0 else f"{'B' if margin > 0 else 'W'}+{abs(margin)}"
 
@@ -267,5 +266,5 @@ def _number(text: str, least: float = -1e9) -> float:
     except ValueError:
         number = float("nan")
     if not least <= number <= 1e9:
-        raise CommandError(f"syntax error: {text} is not a number that can be used here")
+        raise GtpError(f"syntax error: {text} is not a number that can be used here")
     return number

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from othello_nn.cli.main import COLORS
+from othello_nn.cli.main import USER_COLOURS
 from othello_nn.cli.terminal.game import COLOURS, GameInPlay
 from othello_nn.cli.terminal.thinking import LEVELS, at_level, checked, explain
 from othello_nn.errors import IllegalMoveError, OthelloError, did_you_mean, shorten
@@ -24,7 +24,7 @@ _LIKE_A_SQUARE = re.compile(r"[a-z][0-9]")
 _YES, _NO = ("y", "yes"), ("n", "no")
 
 
-class CommandError(OthelloError):
+class TerminalInputError(OthelloError):
     """What was typed is no command, or cannot be done now, or not like this."""
 
 
@@ -52,7 +52,7 @@ def obey(session: Session, text: str) -> None:
         return
     command = COMMANDS.get(_ALIASES.get(name, name))
     if command is None:
-        raise CommandError(f"unknown command {shorten(word)}; {did_you_mean(name, COMMANDS)}")
+        raise TerminalInputError(f"unknown command {shorten(word)}; {did_you_mean(name, COMMANDS)}")
     command.run(session, rest.strip())
 
 
@@ -65,18 +65,18 @@ def _move(session: Session, name: str) -> None:
 
 def _undo(session: Session, words: str) -> None:
     if not re.fullmatch("[1-9]?[0-9]?", words) or words == "0":
-        raise CommandError(f"undo takes a number of turns, not {shorten(words)}")
+        raise TerminalInputError(f"undo takes a number of turns, not {shorten(words)}")
     if session.game.late is not None:
-        raise CommandError("time cannot be taken back; new begins another game")
+        raise TerminalInputError("time cannot be taken back; new begins another game")
     may = session.is_human if session.human_sides else lambda black: True
     if not sum(session.game.take_back(may) for _ in range(int(words or 1))):
-        raise CommandError("there is no move of yours to take back")
+        raise TerminalInputError("there is no move of yours to take back")
     session.changed()
 
 
 def _hint(session: Session, words: str) -> None:
     if session.game.is_over:
-        raise CommandError("the game is over; undo or new gives something to think about")
+        raise TerminalInputError("the game is over; undo or new gives something to think about")
     thinker = session.make_thinker(checked(parse_spec(words))) if words else session.thinker
     choice = session.ask(thinker)
     assert choice.move is not None
@@ -101,10 +101,10 @@ def _level(session: Session, words: str) -> None:
 
 def _swap(session: Session, words: str) -> None:
     if len(session.human_sides) != 1:
-        raise CommandError("there are no sides to swap; new black or new white begins a game against the player")
-    session.set_color("white" if session.color == "black" else "black")
+        raise TerminalInputError("there are no sides to swap; new black or new white begins a game against the player")
+    session.set_colour("white" if session.colour == "black" else "black")
     session.changed()
-    session.say(f"you play {session.color} now")
+    session.say(f"you play {session.colour} now")
 
 
 def _moves(session: Session, words: str) -> None:
@@ -121,7 +121,7 @@ def _board(session: Session, words: str) -> None:
 
 def _show(session: Session, words: str) -> None:
     if words.lower() not in ("on", "off"):
-        raise CommandError("write show on or show off")
+        raise TerminalInputError("write show on or show off")
     session.show = words.lower() == "on"
     session.say(f"the player's thoughts are {'shown' if session.show else 'hidden'}")
 
@@ -130,15 +130,15 @@ def _save(session: Session, words: str, overwrite: bool = False) -> None:
     from othello_nn.game.formats.files import write_games
 
     if not words:
-        raise CommandError("save needs the name of a file that ends in .ggf, .sgf or .txt")
+        raise TerminalInputError("save needs the name of a file that ends in .ggf, .sgf or .txt")
     path = _path(words)
     if path.exists() and path not in session.saved and not overwrite:
-        raise CommandError(f"{words} is there already; save! {words} overwrites it")
+        raise TerminalInputError(f"{words} is there already; save! {words} overwrites it")
     record = session.game.record(session.side_name(True), session.side_name(False))
     try:
         write_games(path, [record])
     except OSError as error:
-        raise CommandError(f"the game could not be saved in {words}: {error.strerror or error}") from None
+        raise TerminalInputError(f"the game could not be saved in {words}: {error.strerror or error}") from None
     session.saved.add(path)
     session.say(f"saved in {words}")
 
@@ -157,7 +157,7 @@ def _find_game(words: str) -> tuple[Position, tuple[int, ...]]:
     from othello_nn.game.formats.files import read_games
 
     if not words:
-        raise CommandError("load needs the name of a file, or a transcript such as f5d6c3")
+        raise TerminalInputError("load needs the name of a file, or a transcript such as f5d6c3")
     name, number = words, None
     if not _path(words).exists() and (parts := re.fullmatch(r"(.*\S)\s+([0-9]{1,6})", words)):
         name, number = parts[1], int(parts[2])
@@ -166,14 +166,14 @@ def _find_game(words: str) -> tuple[Position, tuple[int, ...]]:
         try:
             return Position.start(), tuple(parse_transcript(words))
         except OthelloError as error:
-            raise CommandError(f"there is no file {shorten(name)}, and as a transcript: {error}") from None
+            raise TerminalInputError(f"there is no file {shorten(name)}, and as a transcript: {error}") from None
     try:
         games = read_games(path)
     except OSError as error:
-        raise CommandError(f"{name} cannot be read: {error.strerror or error}") from None
+        raise TerminalInputError(f"{name} cannot be read: {error.strerror or error}") from None
     wanted = len(games) if number is None else number
     if not 1 <= wanted <= len(games):
-        raise CommandError(f"{name} holds {len(games) or 'no'} games; there is no game {wanted or 'to load'}")
+        raise TerminalInputError(f"{name} holds {len(games) or 'no'} games; there is no game {wanted or 'to load'}")
     return games[wanted - 1].start, games[wanted - 1].moves
 
 
@@ -185,16 +185,16 @@ def _path(words: str) -> Path:
 
 
 def _new(session: Session, words: str) -> None:
-    if words and words.lower() not in COLORS:
-        raise CommandError(f"{shorten(words)} is no colour; {did_you_mean(words, COLORS)}")
-    session.set_color(words.lower() or session.wanted_color)
+    if words and words.lower() not in USER_COLOURS:
+        raise TerminalInputError(f"{shorten(words)} is no colour; {did_you_mean(words, USER_COLOURS)}")
+    session.set_colour(words.lower() or session.wanted_colour)
     session.begin(GameInPlay(session.first_start, session.clock_seconds))
     session.say(session.greeting())
 
 
 def _go(session: Session, words: str) -> None:
     if not session.paused:
-        raise CommandError("it is your turn; hint tells what the player would do")
+        raise TerminalInputError("it is your turn; hint tells what the player would do")
     session.paused = False
 
 
@@ -219,7 +219,7 @@ COMMANDS = {
     "save": Command("FILE", "write the game: .ggf, .sgf or .txt", _save),
     "save!": Command("FILE", "the same, over a file that is there", _overwrite),
     "load": Command("FILE [N]", "go on with a game of a file, or from moves: f5d6c3", _load),
-    "new": Command("[COLOR]", f"another game, as {', '.join(COLORS)}", _new),
+    "new": Command("[COLOR]", f"another game, as {', '.join(USER_COLOURS)}", _new),
     "go": Command("", "let the player go on after an interruption", _go),
     "help": Command("", "this list", _help),
     "quit": Command("", "end (also q, exit, Ctrl-D)", _quit),

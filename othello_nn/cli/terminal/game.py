@@ -10,9 +10,10 @@ from othello_nn.game.notation import format_transcript
 from othello_nn.game.position import Position
 from othello_nn.game.record import Game, MoveNote
 from othello_nn.game.rules import PASS
+from othello_nn.game.syntax import COLOUR_NAMES
 from othello_nn.players.base import Line
 
-COLOURS = {True: "Black", False: "White"}
+COLOURS = {black: name.capitalize() for black, name in COLOUR_NAMES.items()}
 TIME_LOSS_DISCS = 64
 """A game lost on time counts as lost by every disc, as in a match."""
 

@@ -48,7 +48,7 @@ def play(arguments: Namespace) -> int:
         sys.stdin,
         sys.stdout,
         start=start,
-        color=arguments.color,
+        colour=arguments.color,
         level=arguments.level,
         clock_seconds=arguments.clock,
         ascii_only=arguments.ascii,
@@ -78,7 +78,7 @@ class Session:
         stdout: TextIO,
         *,
         start: Position | None = None,
-        color: str = "black",
+        colour: str = "black",
         level: str | None = None,
         clock_seconds: float | None = None,
         ascii_only: bool = False,
@@ -97,7 +97,7 @@ class Session:
         self.thinker: Thinker
         self.set_player(checked(spec) if level is None else at_level(spec, level))
         self.first_start = start or Position.start()
-        self.set_color(color)
+        self.set_colour(colour)
         self.failed = False
         self._draft_lines = 0
         self.begin(GameInPlay(self.first_start, clock_seconds))
@@ -120,11 +120,11 @@ class Session:
             thinker.close()
         self.thinker = self.make_thinker(spec)
 
-    def set_color(self, color: str) -> None:
+    def set_colour(self, colour: str) -> None:
         """What the user plays, and in new games wants to play."""
-        self.wanted_color = color
-        self.color = self.rng.choice(["black", "white"]) if color == "random" else color
-        self.human_sides = HUMAN_SIDES[self.color]
+        self.wanted_colour = colour
+        self.colour = self.rng.choice(["black", "white"]) if colour == "random" else colour
+        self.human_sides = HUMAN_SIDES[self.colour]
 
     def is_human(self, black: bool) -> bool:
         return black in self.human_sides
@@ -181,7 +181,7 @@ class Session:
         who = {
             "both": "Two people play; hint asks " + name,
             "none": f"{name} plays against itself; Ctrl-C interrupts it",
-        }.get(self.color, f"You play {self.color} against {name}")
+        }.get(self.colour, f"You play {self.colour} against {name}")
         return f"{who}. A move is a square, such as f5; help tells what else can be typed."
 
     def _turn(self) -> None:

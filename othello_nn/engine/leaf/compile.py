@@ -10,7 +10,7 @@ Every evaluator has
 Nets become tables: a triangle net eight of 3^10 cells, an n-tuple net its own, added into larger shapes where that
 saves lookups (``fusion.py``). A sum of tables is a ``TableEvaluator``, several nets blended by stage a
 ``BlendedEvaluator``, embeddings with a network behind them an ``EmbeddedEvaluator``. A net whose value depends on the
-colour to move becomes two evaluators, a ``ColouredEvaluator``. No torch is needed.
+colour to move becomes two evaluators, a ``ColouredEvaluator``. ``RULES`` says for each kind how. No torch is needed.
 """
 
 from __future__ import annotations
@@ -32,17 +32,12 @@ from othello_nn.engine.leaf.tables import LeafEvaluator, TableEvaluator
 from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.errors import OthelloError
 from othello_nn.game.rules import SYMMETRIES
-from othello_nn.resources import BEST, CHECKPOINTS, SUFFIX
+from othello_nn.kinds import DoubledOptions, NetOptions, NTupleOptions, StagedOptions, TriangleOptions, net_options
+from othello_nn.resources import BEST, shipped_nets
 
 Arrays = dict[str, np.ndarray]
 TRIANGLE = (0, 1, 2, 3, 9, 10, 11, 18, 19, 27)  # a1 b1 c1 d1 b2 c2 d2 c3 d3 d4
 BLOCK = 3**7  # cells of a triangle's table at a time
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "triangle": ("maps", "empties", "symmetric", "scale"),
-    "ntuple": ("tuples", "tuple_set", "stages", "shared", "dim", "hidden", "view", "scale", "sparse", "seed"),
-    "staged": ("net", "centres", "width", "gate"),
-    "doubled": ("net",),
-}
 # What a compiled value may differ by from the net's, in discs, beyond the rounding of scores: float32 sums in another
 # order; embeddings rounded to 16 bits, whose errors (a quantum of about 10⁻⁴, some fifty of them, mostly cancelling)
 # reach a few thousandths; single precision before the inverse of Squash, which near ±1 makes much of little.
@@ -91,8 +86,8 @@ def load_evaluator(path: str | Path) -> Evaluator:
 @cache
 def shipped_evaluator() -> LeafEvaluator | None:
     """The evaluator that comes with the program; None where the package was taken without it."""
-    path = CHECKPOINTS / f"{BEST}{SUFFIX}"
-    evaluator = load_evaluator(path) if path.is_file() else None
+    path = shipped_nets().get(BEST)
+    evaluator = None if path is None else load_evaluator(path)
     assert evaluator is None or isinstance(evaluator, LeafEvaluator)
     return evaluator
 
@@ -114,17 +109,17 @@ def compile_net(
 ) -> Evaluator:
     """The evaluator of a net given by its configuration and its state; nothing is compared."""
     common: dict[str, Any] = {"name": name, "info": info or {}, "probcut": probcut}
-    kind = _checked_kind(config)
-    if kind == "doubled":
-        inner = config["net"]
-        if _checked_kind(inner) == "doubled" or _sees_black(inner):
+    options = net_options(config)
+    if isinstance(options, DoubledOptions):
+        inner = options.net
+        if isinstance(inner, DoubledOptions) or inner.sees_colours:
             raise CompileError("a doubled net of nets that look at the colour themselves cannot be compiled")
         to_move = {side: _compile(inner, _inner(arrays, side), common) for side in ("black", "white")}
         return ColouredEvaluator(name, black=to_move["white"], white=to_move["black"], info=common["info"])
-    if _sees_black(config):
-        black_to_move, white_to_move = (_compile(config, arrays, common, white) for white in (False, True))
+    if options.sees_colours:
+        black_to_move, white_to_move = (_compile(options, arrays, common, white) for white in (False, True))
         return ColouredEvaluator(name, white_to_move, black_to_move, any_depth=False, info=common["info"])
-    return _compile(config, arrays, common)
+    return _compile(options, arrays, common)
 
 
 def cross_check(evaluator: Evaluator, checks: Checks) -> None:
@@ -168,46 +163,7 @@ def with_checks(checkpoint: Checkpoint) -> Checkpoint:
     return replace(checkpoint, checks=Checks(movers, opponents, black_to_move, discs))
 
 
-# --- reading a configuration -----------------------------------------------------------------------------------------
-
-
-def _checked_kind(config: dict[str, Any]) -> str:
-    """The kind of net, all of whose options are known."""
-    from othello_nn.errors import did_you_mean
-
-    if not isinstance(config, dict) or not isinstance(kind := config.get("kind"), str):
-        raise CompileError("the net's configuration does not say its kind")
-    if kind not in OPTIONS:
-        raise CompileError(f"unknown kind of net {kind!r}; {did_you_mean(kind, OPTIONS)}")
-    for key in config:
-        if key != "kind" and key not in OPTIONS[kind]:
-            raise CompileError(f"unknown option {key!r} of a {kind} net; {did_you_mean(key, OPTIONS[kind])}")
-    if kind in ("staged", "doubled"):
-        _checked_kind(config.get("net", {}))
-    return kind
-
-
-def _sees_black(config: dict[str, Any]) -> bool:
-    """Whether its tables see black and white, not mover and opponent."""
-    if config["kind"] in ("staged", "doubled"):
-        return _sees_black(config["net"])
-    view = config.get("view", "inversion")
-    if view not in ("inversion", "negation"):
-        raise CompileError(f"the view of a net is inversion or negation, not {view!r}")
-    return view == "negation"
-
-
-def _option(config: dict[str, Any], name: str, default: Any, valid: Callable[[Any], bool]) -> Any:
-    value = config.get(name, default)
-    if type(value) is not type(default) and not (type(default) is float and type(value) is int):
-        raise CompileError(f"{name} of a {config['kind']} net must be {type(default).__name__}, not {value!r}")
-    if not valid(value):
-        raise CompileError(f"{name} of a {config['kind']} net cannot be {value!r}")
-    return value
-
-
-def _scale(config: dict[str, Any]) -> float:
-    return float(_option(config, "scale", 10.0, lambda scale: 0 < scale < 1e6))
+# --- the arrays of a net ---------------------------------------------------------------------------------------------
 
 
 def _array(arrays: Arrays, name: str, *shape: int) -> np.ndarray:
@@ -232,54 +188,38 @@ def _inner(arrays: Arrays, prefix: str) -> Arrays:
 
 # --- one net ---------------------------------------------------------------------------------------------------------
 
+Parts = tuple[type[LeafEvaluator], dict[str, Any]]
+"""A class of evaluators, and what it is made of besides the name, the facts and ProbCut."""
 
-def _compile(config: dict[str, Any], arrays: Arrays, common: dict[str, Any], white: bool = False) -> LeafEvaluator:
+
+def _compile(options: NetOptions, arrays: Arrays, common: dict[str, Any], white: bool = False) -> LeafEvaluator:
     """A net of one value. ``white``: for positions with white to move, of a net whose tables see black and white."""
-    kind = config["kind"]
-    if kind == "staged":
-        return _staged(config, arrays, common, white)
-    if kind == "ntuple" and config.get("dim", 1) != 1:
-        return _embedding(config, arrays, common, white)
-    if kind not in ("triangle", "ntuple"):
-        raise CompileError(f"a {kind} net inside another cannot be compiled")
-    shapes, weights, stages = _tables(config, arrays, white)
-    return TableEvaluator(shapes=shapes, weights=weights, stage_of_empties=stages, **common)
+    evaluator, parts = _parts(options, arrays, white)
+    return evaluator(**parts, **common)
 
 
-def _tables(config: dict[str, Any], arrays: Arrays, white: bool) -> tuple[Shapes, np.ndarray, np.ndarray]:
-    """Shapes, weights [rows, cells] in discs (or int16 in 1/UNIT) and the row for each number of empties."""
-    if config["kind"] == "triangle":
-        return *_triangle_tables(config, arrays), np.zeros(65, np.int64)
-    shapes, weights, stages = _tuple_tables(config, arrays)
-    if white:
-        weights = -seen_from_behind(shapes, weights)
-    fusion = fusion_of(shapes)
-    if fusion.changes:
-        shapes, weights = fusion.shapes, fusion.apply(weights)
-    if weights.dtype.kind == "i":
-        fits = np.abs(weights).max(initial=0) <= np.iinfo(np.int16).max
-        weights = weights.astype(np.int16) if fits else weights.astype(np.float32) / np.float32(UNIT)
-    return shapes, weights, stages
+def _parts(options: NetOptions, arrays: Arrays, white: bool) -> Parts:
+    if isinstance(options, DoubledOptions):
+        raise CompileError("a doubled net inside another cannot be compiled")
+    if options.kind not in RULES:
+        raise CompileError(f"{options.kind} nets cannot be compiled: the search has no rule for them")
+    return RULES[options.kind](options, arrays, white)
 
 
-def _staged(config: dict[str, Any], arrays: Arrays, common: dict[str, Any], white: bool) -> BlendedEvaluator:
-    inner, nets = config["net"], len(config.get("centres", ()))
-    if inner["kind"] not in ("triangle", "ntuple") or inner.get("dim", 1) != 1:
-        raise CompileError("only staged nets of triangle nets or of n-tuple nets with dim=1 can be compiled")
-    if not nets:
-        raise CompileError("a staged net needs centres")
+def _staged(options: StagedOptions, arrays: Arrays, white: bool) -> Parts:
+    inner: Any = options.net  # like every net that becomes tables, it has a scale
+    nets = len(options.centres)
     coefficients = _float_array(arrays, "coefficients", 65, nets)[::-1]  # by discs → by empties
-    scale = _scale(inner)
-    weights: np.ndarray | None = None
+    blended: dict[str, Any] = {}
     for i in range(nets):
-        shapes, table, stages = _tables(inner, _inner(arrays, f"nets.{i}"), white)
-        if weights is None:
-            weights = np.empty((*table.shape, nets), np.float32)
-        weights[..., i] = table / np.float32(scale * (UNIT if table.dtype == np.int16 else 1))
-    assert weights is not None
-    return BlendedEvaluator(
-        shapes=shapes, weights=weights, stage_of_empties=stages, coefficients=coefficients, scale=scale, **common
-    )
+        evaluator, parts = _parts(inner, _inner(arrays, f"nets.{i}"), white)
+        if evaluator is not TableEvaluator:
+            raise CompileError("only staged nets of triangle nets or of n-tuple nets with dim=1 can be compiled")
+        table = parts["weights"]
+        if not blended:
+            blended = parts | {"weights": np.empty((*table.shape, nets), np.float32)}
+        blended["weights"][..., i] = table / np.float32(inner.scale * (UNIT if table.dtype == np.int16 else 1))
+    return BlendedEvaluator, blended | {"coefficients": coefficients, "scale": inner.scale}
 
 
 # --- n-tuple nets ----------------------------------------------------------------------------------------------------
@@ -290,22 +230,39 @@ def _shapes_of(tuples: tuple[tuple[int, ...], ...]) -> Shapes:
     return Shapes.symmetric(tuples)
 
 
-def _tuple_tables(config: dict[str, Any], arrays: Arrays) -> tuple[Shapes, np.ndarray, np.ndarray]:
-    """As ``_tables``, with the shared row added in; weights are [rows, cells] or [rows, cells, dim], whole or float."""
+def _ntuple(options: NTupleOptions, arrays: Arrays, white: bool) -> Parts:
+    shapes, weights = _tuple_tables(options, arrays)
+    if options.dim > 1:
+        return _embedding(options, shapes, weights, arrays, white)
+    if white:
+        weights = -seen_from_behind(shapes, weights)
+    fusion = fusion_of(shapes)
+    if fusion.changes:
+        shapes, weights = fusion.shapes, fusion.apply(weights)
+    if weights.dtype.kind == "i":
+        fits = np.abs(weights).max(initial=0) <= np.iinfo(np.int16).max
+        weights = weights.astype(np.int16) if fits else weights.astype(np.float32) / np.float32(UNIT)
+    stages = stages_of_empties(options.stages)
+    return TableEvaluator, {"shapes": shapes, "weights": weights, "stage_of_empties": stages}
+
+
+def _tuple_tables(options: NTupleOptions, arrays: Arrays) -> tuple[Shapes, np.ndarray]:
+    """Shapes, and weights [rows, cells] or [rows, cells, dim] with the shared row added in, whole or float."""
+    if isinstance(options.tuples, str):
+        raise CompileError(f"the tuples of the net must be lists of squares, not the name of a set, {options.tuples!r}")
     try:
-        shapes = _shapes_of(tuple(tuple(squares) for squares in config["tuples"]))
-    except (KeyError, TypeError, IndexError, ValueError) as error:
+        shapes = _shapes_of(options.tuples)
+    except (TypeError, IndexError, ValueError) as error:
         raise CompileError(f"the tuples of the net must be lists of squares 0…63 ({error})") from None
-    stages = _option(config, "stages", 1, lambda stages: 1 <= stages <= 60)
-    dim = _option(config, "dim", 1, lambda dim: dim >= 1)
-    shared = _option(config, "shared", False, lambda _: True) and stages > 1
+    stages, dim = options.stages, options.dim
+    shared = options.shared and stages > 1
     shape = (stages + shared, shapes.cells, *([dim] if dim > 1 else []))
     weights = _array(arrays, "weight", *shape)
     if weights.dtype == np.int16:
         weights = weights.astype(np.int32)
     if shared:
         weights = weights[:-1] + weights[-1]
-    return shapes, weights, stages_of_empties(stages)
+    return shapes, weights
 
 
 def seen_from_behind(shapes: Shapes, weights: np.ndarray) -> np.ndarray:
@@ -318,9 +275,8 @@ def seen_from_behind(shapes: Shapes, weights: np.ndarray) -> np.ndarray:
     return turned
 
 
-def _embedding(config: dict[str, Any], arrays: Arrays, common: dict[str, Any], white: bool) -> EmbeddedEvaluator:
-    shapes, weights, stages = _tuple_tables(config, arrays)
-    dim, hidden = weights.shape[2], _option(config, "hidden", 16, lambda hidden: hidden >= 1)
+def _embedding(options: NTupleOptions, shapes: Shapes, weights: np.ndarray, arrays: Arrays, white: bool) -> Parts:
+    dim, hidden = options.dim, options.hidden
     if dim > max(DIMS):
         raise CompileError(f"an n-tuple net with dim={dim} cannot be compiled; the most is {max(DIMS)}")
     skip = np.zeros(dim, np.float32)
@@ -338,9 +294,9 @@ def _embedding(config: dict[str, Any], arrays: Arrays, common: dict[str, Any], w
         weights = weights.astype(np.float32) / np.float32(UNIT)
     fusion = fusion_of(shapes)
     whole, quantum = quantised(fusion.apply(weights))
-    return EmbeddedEvaluator(
-        shapes=fusion.shapes, weights=whole, stage_of_empties=stages, quantum=quantum, head=head, **common
-    )
+    stages = stages_of_empties(options.stages)
+    tables = {"shapes": fusion.shapes, "weights": whole, "stage_of_empties": stages}
+    return EmbeddedEvaluator, tables | {"quantum": quantum, "head": head}
 
 
 # --- triangle nets ---------------------------------------------------------------------------------------------------
@@ -362,12 +318,10 @@ def _triangle_inputs() -> np.ndarray:
     return np.concatenate([discs, discs == 0]).astype(np.float32)
 
 
-def _triangle_tables(config: dict[str, Any], arrays: Arrays) -> tuple[Shapes, np.ndarray]:
-    """Every input of a triangle, put through the net: shapes and weights [1, cells], in discs."""
-    maps = _option(config, "maps", 12, lambda maps: maps >= 1)
-    inputs = 20 if _option(config, "empties", False, lambda _: True) else 10
-    symmetric = _option(config, "symmetric", False, lambda _: True)
-    shapes, scale = _triangle_shapes(symmetric), np.float32(_scale(config))
+def _triangle(options: TriangleOptions, arrays: Arrays, white: bool) -> Parts:
+    """Every input of a triangle, put through the net."""
+    maps, inputs, symmetric = options.maps, 20 if options.empties else 10, options.symmetric
+    shapes, scale = _triangle_shapes(symmetric), np.float32(options.scale)
     per_map = (maps,) if symmetric else (maps, 8)
     weights = _float_array(arrays, "weights", maps, inputs)
     biases = _float_array(arrays, "biases", *per_map).reshape(maps, -1)
@@ -382,4 +336,8 @@ def _triangle_tables(config: dict[str, Any], arrays: Arrays) -> tuple[Shapes, np
         for k, start in enumerate(shapes.table_starts):
             units = np.tanh(halves + biases[:, k, None] * half)
             table[0, start : start + 3 ** len(TRIANGLE)][cells] = outputs[:, k] @ units
-    return shapes, table
+    return TableEvaluator, {"shapes": shapes, "weights": table, "stage_of_empties": np.zeros(65, np.int64)}
+
+
+RULES: dict[str, Callable[[Any, Arrays, bool], Parts]] = {"triangle": _triangle, "ntuple": _ntuple, "staged": _staged}
+"""How a kind of net becomes an evaluator: from its options and its arrays, for white to move if its tables see that."""

@@ -22,7 +22,7 @@ from othello_nn.game.record import (
     parse_number,
 )
 from othello_nn.game.rules import PASS, squares_in
-from othello_nn.game.syntax import square_name
+from othello_nn.game.syntax import COLOUR_WORDS, square_name
 
 _FIELDS = frozenset({"GM", "SZ", "PB", "PW", "DT", "PC", "EV", "GC", "RE", "BR", "WR", "TM", "OT", "PL"})
 _CENTRE = 1 << 27 | 1 << 28 | 1 << 35 | 1 << 36
@@ -30,7 +30,7 @@ _LETTER_PAIR = re.compile(r"([a-h])([a-h])")
 _RESULT = re.compile(r"(?P<winner>[bw]|black|white)\s*\+\s*(?P<margin>.*)", re.IGNORECASE)
 _DECIDED = {"r": "resigned", "resign": "resigned", "t": "time", "time": "time"}
 _DECIDED |= {"f": "forfeit", "forfeit": "forfeit"}
-_COLOURS = {"b": True, "black": True, "1": True, "w": False, "white": False, "2": False}
+_SIDES = COLOUR_WORDS | {"1": True, "2": False}
 
 
 def parse_sgf(text: str, on_error: ErrorHandler | None = None) -> list[Game]:
@@ -113,16 +113,16 @@ def _read_start(tree: GameTree, player: str | None, first_by_black: bool) -> Pos
                 raise tree.error(f"{item.name} (line {item.line}): {error}") from error
     black, white, empty = masks.values()
     side = "" if player is None else player.strip().lower()
-    if player is not None and side not in _COLOURS:
+    if player is not None and side not in _SIDES:
         raise tree.error(f"PL {shorten(player)} is no side to move; use B or W")
     if not black | white | empty:
         start = Position.start()
-        return Position.from_discs(start.black, start.white, _COLOURS.get(side, True))
+        return Position.from_discs(start.black, start.white, _SIDES.get(side, True))
     if empty & (black | white) or (black | white | empty) & _CENTRE != _CENTRE:
         # SGF does not say whether a setup replaces the four discs of the usual start or is added to them.
         raise tree.error("AB, AW and AE must give each of d4, e4, d5 and e5, and no square twice")
     try:
-        return Position.from_discs(black, white, _COLOURS.get(side, first_by_black))
+        return Position.from_discs(black, white, _SIDES.get(side, first_by_black))
     except OthelloError as error:
         raise tree.error(f"AB and AW: {error}") from error
 
@@ -147,7 +147,7 @@ def _read_result(tree: GameTree, text: str) -> tuple[int | None, str]:
         return 0, ""
     match = _RESULT.fullmatch(result)
     if match is not None:
-        sign = 1 if _COLOURS[match["winner"]] else -1
+        sign = 1 if _SIDES[match["winner"]] else -1
         if match["margin"] in _DECIDED:
             return 64 * sign, _DECIDED[match["margin"]]
         if not match["margin"]:

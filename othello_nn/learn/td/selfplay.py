@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from othello_nn.errors import OthelloError
+from othello_nn.config import TD
 from othello_nn.game.rules import START_MOVER, START_OPPONENT
 from othello_nn.learn.td.batch import SQUARES, expand, final_score, legal_moves, unpack
 from othello_nn.learn.td.batch import play as play_square
@@ -136,12 +136,13 @@ def play(
     ``capacity`` is the number of afterstates that one ply of all games has room for (see ``batch.expand``). Moves
     beyond it are not considered; a game all of whose moves are beyond it makes a random one.
     """
-    if games < 1:
-        raise OthelloError(f"games is {games}; it must be at least 1")
-    if not 0 <= epsilon <= 1:
-        raise OthelloError(f"epsilon is {epsilon}; it must be from 0 to 1")
-    if not 0 <= opening_plies <= MOST_MOVES:
-        raise OthelloError(f"opening_plies is {opening_plies}; it must be from 0 to {MOST_MOVES}")
+    options = TD.options()
+    for name, option, value in (
+        ("games", options["batch_games"], games),
+        ("epsilon", options["epsilon"], epsilon),
+        ("opening_plies", options["opening_plies"], opening_plies),
+    ):
+        option.check(name, value)
     learner_black = None
     if opponent is not None:
         learner_black = torch.arange(games, device=dice.device) % 2 == 0

@@ -33,7 +33,7 @@ LARGEST_DISCS = 60
 _WORD = re.compile(r"[{}]|[^\s{}]+")
 
 
-class TuplesError(OthelloError):
+class LeagueFormatError(OthelloError):
     """A text that is not in the League's format; the message names the line and the word."""
 
 
@@ -48,12 +48,14 @@ class Tuple:
     def __post_init__(self):
         sizes = {len(squares) for squares in self.placements}
         if len(sizes) != 1 or not 1 <= min(sizes) <= LONGEST:
-            raise TuplesError(f"a tuple needs placements of 1 to {LONGEST} squares, all of one size")
+            raise LeagueFormatError(f"a tuple needs placements of 1 to {LONGEST} squares, all of one size")
         for squares in self.placements:
             if len(set(squares)) != len(squares) or not all(0 <= square < 64 for square in squares):
-                raise TuplesError(f"a placement needs different squares 0 to 63, not {' '.join(map(str, squares))}")
+                raise LeagueFormatError(
+                    f"a placement needs different squares 0 to 63, not {' '.join(map(str, squares))}"
+                )
         if len(self.weights) != 3**self.size or not all(map(math.isfinite, self.weights)):
-            raise TuplesError(f"a tuple of {self.size} needs {3**self.size} finite weights")
+            raise LeagueFormatError(f"a tuple of {self.size} needs {3**self.size} finite weights")
 
     @property
     def size(self) -> int:
@@ -105,8 +107,8 @@ class _Words:
         if word is not None:
             raise self.error(f"{shorten(word)} after the end")
 
-    def error(self, message: str) -> TuplesError:
-        return TuplesError(f"{self.name}, line {self.line}: {message}")
+    def error(self, message: str) -> LeagueFormatError:
+        return LeagueFormatError(f"{self.name}, line {self.line}: {message}")
 
 
 def parse_tuples(text: str, name: str = "tuples") -> list[Tuple]:
@@ -116,7 +118,7 @@ def parse_tuples(text: str, name: str = "tuples") -> list[Tuple]:
     [Tuple(placements=((0,), (63,)), weights=(-1.0, 0.0, 1.5))]
     >>> parse_tuples("{ 1 { 1 2 { 0 } { 64 } { -1 0 1 } } }")
     Traceback (most recent call last):
-    othello_nn.players.classic.league_tuples.TuplesError: tuples, line 1: '64' where a square 0 to 63 should be
+    othello_nn.players.classic.league_tuples.LeagueFormatError: tuples, line 1: '64' where a square 0 to 63 should be
     """
     words = _Words(text, name)
     words.expect("{", "an opening brace")
@@ -150,16 +152,16 @@ def read_tuples(path: str | Path) -> list[Tuple]:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise TuplesError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
+        raise LeagueFormatError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise TuplesError(f"{str(path)!r} is not a text file") from None
+        raise LeagueFormatError(f"{str(path)!r} is not a text file") from None
     return parse_tuples(text, str(path))
 
 
 def format_tuples(tuples: Sequence[Tuple]) -> str:
     """The text that ``parse_tuples`` reads back as it was, laid out as printed in papers: two lines a tuple."""
     if not tuples:
-        raise TuplesError("there is no tuple to write")
+        raise LeagueFormatError("there is no tuple to write")
     lines = [f"{{ {len(tuples)}"]
     for one in tuples:
         placements = " ".join(f"{{ {' '.join(map(str, squares))} }}" for squares in one.placements)
@@ -189,7 +191,7 @@ def tuples_evaluator(tuples: Sequence[Tuple], name: str) -> TableEvaluator:
     from othello_nn.engine.leaf.tables import TableEvaluator
 
     if not tuples:
-        raise TuplesError("a player needs at least one tuple")
+        raise LeagueFormatError("a player needs at least one tuple")
     # Our first square is the least significant digit, so the squares are turned round. Exchanging the colours turns
     # each digit d into 2 − d, which is the table read backwards.
     placements = [Placement(i, squares[::-1]) for i, one in enumerate(tuples) for squares in one.placements]
@@ -200,7 +202,7 @@ def tuples_evaluator(tuples: Sequence[Tuple], name: str) -> TableEvaluator:
     try:
         shapes, weights = fuse(shapes, weights)
     except ValueError as error:
-        raise TuplesError(f"{name}: too many tuples ({error})") from None
+        raise LeagueFormatError(f"{name}: too many tuples ({error})") from None
     starts = [(shapes.table_starts[p.table], 3 ** len(p.squares)) for p in shapes.placements]
     largest = abs(weights[0, 0]) + sum(np.abs(weights[0, start : start + cells]).max() for start, cells in starts)
     scaled = (weights * (LARGEST_DISCS / max(largest, 1e-30))).astype(np.float32)
@@ -213,7 +215,7 @@ def load_tuples(path: str | Path) -> TableEvaluator:
     try:
         changed_ns = path.stat().st_mtime_ns
     except OSError as error:
-        raise TuplesError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
+        raise LeagueFormatError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
     return _load(path, changed_ns)
 
 

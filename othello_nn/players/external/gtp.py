@@ -17,7 +17,7 @@ from othello_nn.game.formats.sgf import format_sgf
 from othello_nn.game.position import Position
 from othello_nn.game.record import Game
 from othello_nn.game.rules import PASS
-from othello_nn.game.syntax import move_name
+from othello_nn.game.syntax import COLOUR_NAMES, move_name
 from othello_nn.players.base import Choice
 from othello_nn.players.external.player import ExternalPlayer
 from othello_nn.players.spec import PlayerSpec
@@ -74,7 +74,7 @@ class GtpPlayer(ExternalPlayer):
 
     def tell(self, move: int, by_black: bool) -> None:
         try:
-            self._command(f"play {_colour(by_black)} {move_name(move).upper()}")
+            self._command(f"play {COLOUR_NAMES[by_black]} {move_name(move).upper()}")
         except _Refused as refusal:
             if move != PASS:
                 raise self.process.failure(f"refuses the move {move_name(move)}: {refusal}") from None
@@ -88,7 +88,7 @@ class GtpPlayer(ExternalPlayer):
         return all(self._try("undo") is not None for _ in moves)
 
     def ask(self, position: Position, remaining: float | None) -> tuple[str, Choice]:
-        colour = _colour(position.black_to_move)
+        colour = COLOUR_NAMES[position.black_to_move]
         if remaining is not None and self.spec.seconds is None:
             seconds = _whole_seconds(remaining)
             if not self._clocked and "time_settings" in self._commands:
@@ -165,10 +165,6 @@ def drawn_board(text: str) -> str | None:
         return None
     signs = "".join(rows[number] for number in range(1, 9))
     return signs.translate(str.maketrans("x*o._", "XXO--"))
-
-
-def _colour(black: bool) -> str:
-    return "black" if black else "white"
 
 
 def _whole_seconds(seconds: float) -> int:
