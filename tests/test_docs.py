@@ -11,6 +11,7 @@ MODULES_WITH_EXAMPLES = [
     "othello_nn",
     "othello_nn.arena.openings",
     "othello_nn.arena.statistics",
+    "othello_nn.game.move",
     "othello_nn.game.record",
     "othello_nn.game.notation",
     "othello_nn.game.formats.obf",
