@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "othello_nn"
 LAYERS = (
-    ("errors", "progress"),
+    ("errors", "program", "progress"),
     ("game", "resources"),
     ("checkpoint",),
     ("kernels",),

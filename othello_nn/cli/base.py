@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from othello_nn.program import as_started
+
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
@@ -26,6 +28,10 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **keywords: Any):
         keywords |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
         super().__init__(*arguments, **keywords)
+        self.prog = as_started(self.prog)
+
+    def format_help(self) -> str:
+        return as_started(super().format_help())
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
