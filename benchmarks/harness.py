@@ -57,6 +57,7 @@ class Settings:
     table_mb: float | None = None
     evaluator_path: Path | None = None
     files: tuple[Path, ...] = ()
+    revision: str | None = None
 
     def __post_init__(self):
         given: dict[str, Any] = {"threads": self.threads, "table_mb": self.table_mb}
@@ -129,16 +130,18 @@ class Benchmark:
     summary: str
     run: Callable[[Settings], Report]
     takes_files: bool = False
+    needs_files: bool = False
+    needs_revision: bool = False
 
 
 BENCHMARKS: dict[str, Benchmark] = {}
 
 
-def benchmark(name: str, summary: str, *, takes_files: bool = False):
+def benchmark(name: str, summary: str, **kinds: bool):
     """Register a function under the name that is typed."""
 
     def register(function: Callable[[Settings], Report]):
-        BENCHMARKS[name] = Benchmark(name, summary, function, takes_files)
+        BENCHMARKS[name] = Benchmark(name, summary, function, **kinds)
         return function
 
     return register

@@ -20,13 +20,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # this clone's package, installed or not
 
-from benchmarks import ahead, harness, learning, papers, solving, speed, strength
+from benchmarks import against, ahead, harness, learning, papers, solving, speed, strength
 from benchmarks.harness import BENCHMARKS, BenchmarkError, Settings
 from othello_nn.errors import did_you_mean
 from othello_nn.game import OthelloError
 
 # Importing a module registers its benchmarks; they are listed and run in this order.
-MODULES = (speed, solving, ahead, papers, learning, strength)
+MODULES = (speed, solving, ahead, papers, learning, strength, against)
 NAMES = [name for module in MODULES for name, item in BENCHMARKS.items() if item.run.__module__ == module.__name__]
 EVERYTHING = "all"
 INTERRUPTED = 130
@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, metavar="N", help="threads of solve and own (1) and of threads (2)")
     parser.add_argument("--table-mb", type=float, metavar="MB", help="transposition table, where not part of the test")
     parser.add_argument("--evaluator", type=Path, metavar="FILE", help="checkpoints/champion.safetensors if left out")
+    parser.add_argument("--revision", metavar="R", help="what `against` compares with, such as HEAD~1")
     return parser
 
 
@@ -60,13 +61,13 @@ def _choose(words: Sequence[str]) -> tuple[list[str], tuple[Path, ...]]:
         if name not in BENCHMARKS and name != EVERYTHING:
             raise BenchmarkError(f"unknown benchmark {name!r}; {did_you_mean(name, [*NAMES, EVERYTHING])}")
     if EVERYTHING in names:
-        names = [name for name in NAMES if files or not BENCHMARKS[name].takes_files]
+        rest = {name for name, item in BENCHMARKS.items() if item.needs_revision or (item.needs_files and not files)}
+        names = [name for name in NAMES if name not in rest]
     if not names:
         raise BenchmarkError("no benchmark is named; --list shows them")
-    takers = [name for name in names if BENCHMARKS[name].takes_files]
-    if takers and not files:
-        raise BenchmarkError(f"{takers[0]} needs files: {takers[0]} FILE.obf …")
-    if files and not takers:
+    if needy := [name for name in names if BENCHMARKS[name].needs_files and not files]:
+        raise BenchmarkError(f"{needy[0]} needs files: {needy[0]} FILE.obf …")
+    if files and not any(BENCHMARKS[name].takes_files for name in names):
         raise BenchmarkError(f"{names[0]} takes no files; 'solve' does")
     return names, files
 
@@ -78,6 +79,7 @@ def _measure(name: str, settings: Settings, keep: bool, document: bool) -> bool:
     machine = harness.machine_facts()
     words = [name, *(path.name for path in settings.files if BENCHMARKS[name].takes_files)]
     words += [] if settings.threads is None else ["--threads", str(settings.threads)]
+    words += ["--revision", str(settings.revision)] if BENCHMARKS[name].needs_revision else []
     text = f"{report.markdown}\n\n{harness.provenance(' '.join(words), machine)}"
     if report.failure is not None:
         print(f"run.py: {name}: {report.failure}", file=sys.stderr)
@@ -100,7 +102,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         names, files = _choose(arguments.names)
         if arguments.quick and arguments.write_docs:
             raise BenchmarkError("--quick measures nothing worth writing down: leave out --quick or --write-docs")
-        settings = Settings(arguments.quick, arguments.threads, arguments.table_mb, arguments.evaluator, files)
+        engine = (arguments.threads, arguments.table_mb, arguments.evaluator)
+        settings = Settings(arguments.quick, *engine, files, arguments.revision)
         keep = not (arguments.quick or arguments.no_record)
         results = [_measure(name, settings, keep, arguments.write_docs) for name in names]
     except OthelloError as error:

@@ -81,7 +81,7 @@ def _solve_files(settings: Settings, files: Sequence[Path]) -> Report:
     )
 
 
-@benchmark("solve", "exact solutions of the positions in FILE.obf …, total seconds", takes_files=True)
+@benchmark("solve", "exact solutions of the positions in FILE.obf …, total seconds", takes_files=True, needs_files=True)
 def solve(settings: Settings) -> Report:
     return _solve_files(settings, settings.files)
 

@@ -347,14 +347,11 @@ def test_no_loss_on_time_in_games_of_one_second(engines):
 
 @pytest.mark.parametrize("name", CLOCKS)
 def test_a_tiny_clock_still_gets_a_move(engines, name):
-    position, walls = Position.parse("f5d6c3d3c4f4f6b4"), []
-    for _ in range(5):
-        started = time.perf_counter()
-        result = make_clock(name).think(engines[0], position, 0.004)
-        walls.append(time.perf_counter() - started)
-        assert result.move in position.legal_moves
-        assert result.depth == 2
-    assert min(walls) < 0.010
+    position = Position.parse("f5d6c3d3c4f4f6b4")
+    result = make_clock(name).think(engines[0], position, 0.004)
+    assert result.move in position.legal_moves
+    assert result.depth == 2
+    assert result.nodes < 1000, "a fraction of a millisecond"
 
 
 @pytest.mark.parametrize("name", CLOCKS)
@@ -363,7 +360,7 @@ def test_a_pass_and_a_solved_game_cost_nothing(engines, name):
     must_pass = Position.parse("e6f6d3e7e8d8g6f8")
     result = keeper.think(engines[0], must_pass, 60.0)
     assert result.move == PASS
-    assert result.seconds < 0.05
+    assert result.nodes < 1000
     # A solved game: the same position again two plies later is found in the table.
     rng = random.Random(5)
     position = opening(rng, 48)
@@ -374,4 +371,4 @@ def test_a_pass_and_a_solved_game_cost_nothing(engines, name):
     later = later.play(rng.choice(later.legal_moves) if later.legal_moves else PASS)
     second = keeper.think(engines[0], later, 59.0)
     assert second.exact
-    assert second.seconds < 0.05
+    assert second.nodes < 10_000, "milliseconds"

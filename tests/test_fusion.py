@@ -107,6 +107,7 @@ def test_vectors_of_weights_and_floats():
         fusion.apply(weights[:, 1:])
 
 
+@pytest.mark.slow  # by the clock
 def test_applying_is_fast():
     """An evolution strategy fuses ninety nets a generation; the aim is 2 ms, here with room for a busy machine."""
     shapes = Shapes.symmetric(tuple_set("all-2"))

@@ -382,7 +382,7 @@ def test_both_learners_move_a_weight_alike(loss):
     games = batch(1, epsilon=0.0)
     online = OnlineLearner(config, make_net(config.net), Processes(), 1)
     torchy = TorchLearner(config, make_net(config.net), Processes(), 1, "cpu")
-    one, other = (learner._learn(Experience(games)) for learner in (online, torchy))
+    one, other = (learner._learn(Experience(games), learner.targets(Experience(games))) for learner in (online, torchy))
     assert one == pytest.approx(other, rel=1e-4)
     cells = lookups(online.net(), games)[: int(games.length), 0]
     counts = np.bincount(cells.ravel(), minlength=online.net().weight.numel())

@@ -18,19 +18,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from patience import HANG_SECONDS
 from safetensors.numpy import load_file, save_file
 
+import train as program
 from othello_nn import checkpoint
-from othello_nn.cli import train as training
 from othello_nn.config import load_preset
 from othello_nn.engine.leaf.compile import load_evaluator
 from othello_nn.game import Position
+from othello_nn.learn.device import choose_device
 from othello_nn.learn.distributed import Processes
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.runs import Run
 from othello_nn.learn.td import learners as td
-from othello_nn.learn.trainer import Trainer, choose_device
-from othello_nn.learn.watch.logger import TAGS, Monitor, known_tag
+from othello_nn.learn.trainer import Trainer
+from othello_nn.learn.watch import curves
+from othello_nn.learn.watch.logger import Logger
 from othello_nn.players import make_player
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,7 +70,7 @@ def train_and_draw(tmp_path, monkeypatch, capfd):
 
     def call(*argv: str) -> tuple[int, str, str]:
         capfd.readouterr()
-        code = training.main(argv)
+        code = program.main(argv)
         out, err = capfd.readouterr()
         assert "Traceback" not in out + err
         return code, out, err
@@ -78,7 +81,7 @@ def train_and_draw(tmp_path, monkeypatch, capfd):
 @pytest.fixture
 def train(train_and_draw, monkeypatch):
     """The same without pictures, which take longer than a small run."""
-    monkeypatch.setattr(Monitor, "pictures", lambda *arguments: None)
+    monkeypatch.setattr(Logger, "pictures", lambda *arguments: None)
     return train_and_draw
 
 
@@ -188,16 +191,16 @@ def test_trained_nets_play(train):
 
 def interrupt_after(monkeypatch, learner_class, steps: int) -> None:
     """Ctrl-C in the middle of a step."""
-    original, taken = learner_class.step, 0
+    original, taken = learner_class.play, 0
 
-    def step(self):
+    def play(self):
         nonlocal taken
         taken += 1
         if taken == steps:
             os.kill(os.getpid(), signal.SIGINT)
         return original(self)
 
-    monkeypatch.setattr(learner_class, "step", step)
+    monkeypatch.setattr(learner_class, "play", play)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -242,7 +245,7 @@ def start(*argv: str) -> subprocess.Popen:
 def wait_for_state(path: Path, process: subprocess.Popen) -> None:
     """Until the file is there, or newer than it was."""
     before = path.stat().st_mtime_ns if path.exists() else 0
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_SECONDS
     while not path.exists() or path.stat().st_mtime_ns == before:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -267,7 +270,7 @@ def test_a_killed_run_is_resumed_to_the_same_net(train):
     process = start(*argv)
     wait_for_state(state, process)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 130, err
     assert "killed: stopped; go on with: python train.py --resume killed" in out
     assert "Traceback" not in err
@@ -344,7 +347,7 @@ def test_learners_for_the_cpu_alone():
 
 def test_mistakes_do_not_wait_for_torch():
     code = (
-        "import sys; from othello_nn.cli.train import main\n"
+        "import sys; from train import main\n"
         "codes = main(['--preset', 'x']), main(['--set', 'td.lamda=1']), main(['--no']), main(['--print-config'])\n"
         "print(codes, 'torch' in sys.modules, file=sys.stderr)"
     )
@@ -419,16 +422,16 @@ OFTEN = ("--set", "measure.save_seconds=0.01")
 
 def test_a_disk_that_is_full_for_a_while(train, monkeypatch):
     train(*words("tables", "--games", "320", "--run", "straight"))
-    original = td.OnlineLearner.step
+    original = td.OnlineLearner.play
 
-    def step(self):
+    def play(self):
         if self.steps == 3:
             disks.append(FullDisk(monkeypatch, 4))
         time.sleep(0.011)
         return original(self)
 
     disks: list[FullDisk] = []
-    monkeypatch.setattr(td.OnlineLearner, "step", step)
+    monkeypatch.setattr(td.OnlineLearner, "play", play)
     code, _, err = train(*words("tables", "--games", "320", "--run", "full", *OFTEN))
     assert disks[0].refused == 4
     assert code == 0
@@ -466,14 +469,14 @@ def test_a_run_that_cannot_even_begin(mistake, monkeypatch, tmp_path):
 
 def test_curves_on_a_full_disk(tmp_path, capfd):
     """The system itself refuses to let the file grow; TensorBoard writes it in a thread of its own."""
-    monitor = Monitor(tmp_path)
+    logger = Logger(tmp_path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         for games in range(200):
-            monitor.scalars({"loss/td_error": 0.5, "score/random": 0.5}, games)
-            monitor.flush()
-        monitor.close()
+            logger.scalars({"loss/td_error": 0.5, "score/random": 0.5}, games)
+            logger.flush()
+        logger.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert capfd.readouterr().err == "train.py: curves cannot be written: File too large; training goes on\n"
@@ -481,15 +484,15 @@ def test_curves_on_a_full_disk(tmp_path, capfd):
 
 @pytest.mark.parametrize("fits", [6, 1, 0])
 def test_out_of_memory(mistake, train, monkeypatch, fits):
-    original = td.OnlineLearner.step
+    original = td.OnlineLearner.play
     train(*words("tables", "--games", "16", "--run", "mine"))
 
-    def step(self):
+    def play(self):
         if self.config.td.batch_games > fits:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
         return original(self)
 
-    monkeypatch.setattr(td.OnlineLearner, "step", step)
+    monkeypatch.setattr(td.OnlineLearner, "play", play)
     code, out, err = train("--resume", "mine", "--games", "64", "--threads", "1")
     assert code == 1
     assert out == ""
@@ -501,10 +504,10 @@ def test_out_of_memory(mistake, train, monkeypatch, fits):
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory(train, monkeypatch):
-    def step(self):
+    def play(self):
         raise RuntimeError("the cat is on the keyboard")
 
-    monkeypatch.setattr(td.OnlineLearner, "step", step)
+    monkeypatch.setattr(td.OnlineLearner, "play", play)
     with pytest.raises(RuntimeError, match="cat"):
         train(*words("tables", "--games", "16"))
 
@@ -554,7 +557,7 @@ def test_the_curves_of_a_run(train_and_draw, name):
     texts = {tag.removesuffix("/text_summary") for tag in tags["tensors"]}
     assert texts == {"config"}
     for tag in scalars | images | histograms | texts:
-        assert known_tag(tag), tag
+        assert curves.find_curve(tag)
     assert {"score/random", "score/swh", "score/earlier"} <= scalars
     assert "values/discs" in histograms
     assert any(tag.startswith("weights/") for tag in histograms)
@@ -584,17 +587,21 @@ def test_points_after_the_state_are_taken_back(train):
 
 
 def test_unknown_tags_are_refused(tmp_path):
-    monitor = Monitor(tmp_path)
-    with pytest.raises(ValueError, match="the tag 'loss/other' is not in TAGS"):
-        monitor.scalars({"loss/other": 1.0}, 1)
-    monitor.close()
+    logger = Logger(tmp_path)
+    with pytest.raises(ValueError, match="nobody declares the curve 'loss/other'"):
+        logger.scalars({"loss/other": 1.0}, 1)
+    logger.close()
 
 
-def test_every_tag_is_explained():
+def test_every_curve_is_explained():
     text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    table = text.partition("| tag | meaning |\n|---|---|\n")[2].partition("\n\n")[0]
-    rows = dict(re.fullmatch(r"\| `([^`]+)` \| (.+) \|", line).groups() for line in table.splitlines())
-    assert rows == TAGS
+    assert curves.table() in text, "python -m othello_nn.learn.watch.curves prints the table of docs/training.md"
+
+
+def test_a_curve_is_declared_once():
+    assert curves.find_curve("td_error/empties_00-09") == "td_error/*"
+    with pytest.raises(ValueError, match="'loss/td_error' is declared twice"):
+        curves.curve("loss/td_error", "again")
 
 
 # --- golden curves ---------------------------------------------------------------------------------------------------
@@ -625,7 +632,9 @@ def test_torchrun(tmp_path, monkeypatch):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [*launch, str(ROOT / "train.py"), *words("triangle", "--games", "48", "--json")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=2 * HANG_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
     assert facts["games"] == 48

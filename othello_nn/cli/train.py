@@ -1,4 +1,7 @@
-"""The command line of ``train.py``: what can be typed, what is printed, what is said when something was wrong."""
+"""The command line of ``train.py``: what can be typed, what is printed, what is said when something was wrong.
+
+The loop itself is in ``train.py``, and handed to ``run_command``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import json
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,8 +21,9 @@ from othello_nn.resources import CHECKPOINTS
 
 if TYPE_CHECKING:
     from othello_nn.learn.distributed import Processes
+    from othello_nn.learn.learner import Learner
     from othello_nn.learn.runs import Run
-    from othello_nn.learn.trainer import Summary, Trainer
+    from othello_nn.learn.trainer import Summary
 
 
 def parser() -> CommandParser:
@@ -56,13 +61,70 @@ exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl
     return made
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+@dataclass(frozen=True)
+class Job:
+    """What ``train.py`` was asked to do, checked; the same on every rank but for ``processes``."""
+
+    config: Config
+    device: str
+    processes: Processes
+    threads: int
+    run: Run | None = None
+    """The run to go on with; a new one is made if there is none."""
+    name: str | None = None
+    """Of a new run; without it the preset's, numbered."""
+    minutes: float | None = None
+    quiet: bool = False
+
+    @property
+    def resumed(self) -> bool:
+        return self.run is not None
+
+    def make_run(self) -> Run:
+        """The run of all ranks: rank 0 makes its folder, the others are told its name."""
+        from othello_nn.learn.runs import RUNS, Run
+
+        if self.run is not None:
+            if self.config != self.run.config and self.processes.leads:
+                Run(self.run.folder, self.config).write_config()
+            return Run(self.run.folder, self.config)
+        made, name = None, ""
+        try:
+            if self.processes.leads:
+                made = Run.create(RUNS, self.name, self.config)
+                name = made.name
+        finally:
+            name = self.processes.told(name)
+        if not name:  # rank 0 says why
+            sys.exit(2)
+        return made or Run(RUNS / name, self.config)
+
+    def announce(self, run: Run, learner: Learner) -> None:
+        """Say what is trained, where, and how to watch it."""
+        if not self.processes.leads:
+            return
+        net = learner.net()
+        count = sum(parameter.numel() for parameter in net.parameters())
+        where = f"{self.device}, {self.threads} threads"
+        where += f", {self.processes.count} processes" if self.processes.count > 1 else ""
+        begun = f", from {learner.games:,} games on" if learner.games else ""
+        print(json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
+        print(f"{run.folder}: {net.kind} net of {count:,} weights on {where}{begun}", file=sys.stderr)
+        print(f"watch: tensorboard --logdir {run.folder.parent}", file=sys.stderr, flush=True)
+
+
+Loop = Callable[[Job], "Summary"]
+"""``train.train``, which stands where people look for it, outside the package."""
+
+
+def run_command(train: Loop, argv: Sequence[str] | None = None) -> int:
+    """Read the command line and train; the result is the exit code."""
     try:
         arguments = parser().parse_args(argv)
         if arguments.print_config and not arguments.resume:
             print(json.dumps(_config(arguments).as_dict(), indent=2, ensure_ascii=False))
             return 0
-        return _train(arguments)
+        return _train(train, arguments, sys.stdout)
     except (UsageError, OthelloError) as error:
         print(f"train.py: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 2)
@@ -86,7 +148,7 @@ def _config(arguments: Namespace) -> Config:
     return config.changed(arguments.set, **{key: value for key, value in given.items() if value is not None})
 
 
-def _train(arguments: Namespace) -> int:
+def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
     config = None if arguments.resume else _config(arguments)
     if arguments.resume:
         if arguments.print_config:
@@ -96,32 +158,23 @@ def _train(arguments: Namespace) -> int:
                 raise UsageError(f"--{name} cannot go with --resume: a resumed run keeps its settings")
     # Torch takes seconds to load: what is wrong with the words was said before.
     from othello_nn.learn import distributed
-    from othello_nn.learn.make import make_learner
+    from othello_nn.learn.device import choose_device
     from othello_nn.learn.runs import RUNS, Run
-    from othello_nn.learn.trainer import Trainer, choose_device
 
     run = None
     if config is None:
         run = Run.open(RUNS, arguments.resume)
         config = run.config.changed(games=arguments.games or run.config.games)
-    elif code := _prepare(arguments, config):
+    elif code := _prepare(train, arguments, config):
         return code
-    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    device = choose_device(arguments.device or config.device, local_rank)
-    group = distributed.join(device)
+    device = choose_device(arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
+    processes = distributed.join(device)
     try:
-        threads = _set_threads(arguments.threads, group)
-        # Before the run has a folder: what cannot be trained leaves none behind. A resumed one has begun long ago.
-        learner = make_learner(config.changed(init="") if run else config, device, group, threads)
-        run = _shared_run(arguments, config, run, group)
-        trainer = Trainer(run, learner, group, threads, minutes=arguments.minutes, quiet=arguments.json)
-        if arguments.resume:
-            trainer.resume()
-        if group.leads:
-            _announce(run, trainer, device, threads, group.count)
-        summary = trainer.train()
-        if group.leads:
-            _report(run, summary, arguments.json, getattr(arguments, "report", sys.stdout))
+        threads = _set_threads(arguments.threads, processes)
+        job = Job(config, device, processes, threads, run, arguments.run, arguments.minutes, arguments.json)
+        summary = train(job)
+        if processes.leads:
+            _report(summary, arguments.json, out)
         if summary.unsaved:
             print(f"train.py: the run's last state is not saved: {summary.unsaved}", file=sys.stderr)
             return 1
@@ -130,7 +183,7 @@ def _train(arguments: Namespace) -> int:
         distributed.leave()
 
 
-def _prepare(arguments: Namespace, config: Config) -> int:
+def _prepare(train: Loop, arguments: Namespace, config: Config) -> int:
     """Train the net that a run starts from, if that is another preset's and not there yet; its exit code."""
     from othello_nn.learn.runs import RUNS, Run
 
@@ -145,64 +198,33 @@ def _prepare(arguments: Namespace, config: Config) -> int:
     first = parser().parse_args(words)
     for option in ("minutes", "threads", "device"):
         setattr(first, option, getattr(arguments, option))
-    first.report = sys.stderr
-    code = _train(first)
+    code = _train(train, first, sys.stderr)
     if not code and not Run.open(RUNS, name).finished:
         print(f"train.py: {name} is not finished; the same command goes on with it", file=sys.stderr)
         return 1
     return code
 
 
-def _shared_run(arguments: Namespace, config: Config, run: Run | None, group: Processes) -> Run:
-    """The run of all processes: one makes it, the others are told its name."""
-    from othello_nn.learn.runs import RUNS, Run
-
-    if run is not None:
-        run = Run(run.folder, config)
-        if arguments.games and group.leads:
-            run.write_config()
-        return run
-    made, name = None, ""
-    try:
-        if group.leads:
-            made = Run.create(RUNS, arguments.run, config)
-            name = made.name
-    finally:
-        name = group.told(name)
-    if not name:  # the leading process says why
-        sys.exit(2)
-    return made or Run(RUNS / name, config)
-
-
-def _set_threads(threads: int | None, group: Processes) -> int:
+def _set_threads(threads: int | None, processes: Processes) -> int:
     """Cores for this process. Torch takes one: games are played in the others meanwhile."""
     import torch
 
-    shared = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))) if group.count > 1 else 1
+    shared = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))) if processes.count > 1 else 1
     threads = threads or max(1, (os.cpu_count() or 1) // shared)
     torch.set_num_threads(max(1, threads // 2))
     return threads
 
 
-def _announce(run: Run, trainer: Trainer, device: str, threads: int, processes: int) -> None:
-    net = trainer.learner.net()
-    count = sum(parameter.numel() for parameter in net.parameters())
-    where = f"{device}, {threads} threads" + (f", {processes} processes" if processes > 1 else "")
-    print(json.dumps(run.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
-    begun = f", from {trainer.learner.games:,} games on" if trainer.learner.games else ""
-    print(f"{run.folder}: {net.kind} net of {count:,} weights on {where}{begun}", file=sys.stderr)
-    print(f"watch: tensorboard --logdir {run.folder.parent}", file=sys.stderr, flush=True)
-
-
-def _report(run: Run, summary: Summary, as_json: bool, file: TextIO) -> None:
-    scores = {tag.removeprefix("score/"): round(score, 4) for tag, score in summary.scores.items()}
+def _report(summary: Summary, as_json: bool, out: TextIO) -> None:
+    run = summary.run
+    scores = {name: round(score, 4) for name, score in summary.results.items()}
     if as_json:
         facts = {"run": run.name, "net": str(run.net_path), "games": summary.games, "seconds": summary.seconds}
-        print(json.dumps(facts | {"finished": summary.finished, "scores": scores}), file=file)
+        print(json.dumps(facts | {"finished": summary.finished, "scores": scores}), file=out)
         return
     how = "finished" if summary.finished else f"stopped; go on with: python train.py --resume {run.name}"
-    print(f"{run.name}: {how}", file=file)
-    print(f"{summary.games:,} games in {summary.seconds:.0f} s", file=file)
-    print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=file)
-    print(f"play it:   python play.py match {run.net_path} swh", file=file)
-    print(f"ask it:    python play.py bestmove start --player {run.net_path}", file=file)
+    print(f"{run.name}: {how}", file=out)
+    print(f"{summary.games:,} games in {summary.seconds:.0f} s", file=out)
+    print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=out)
+    print(f"play it:   python play.py match {run.net_path} swh", file=out)
+    print(f"ask it:    python play.py bestmove start --player {run.net_path}", file=out)

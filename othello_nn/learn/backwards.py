@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ from othello_nn.kernels.bits import flips_of, legal_of, load_i16, popcount
 from othello_nn.kernels.board import ONE, START, ZERO, nth_square, transform
 from othello_nn.kernels.chance import below, next_random, random_stream
 from othello_nn.kernels.jit import kernel
+from othello_nn.learn.learner import Learner
+from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import NTupleNet
 
 OPENING_PLIES = 12  # at most so many random plies make a game its own
@@ -50,6 +53,20 @@ CHUNK = 1 << 12  # positions labelled with one transposition table
 RATES = (0.4, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02)  # of each epoch; divided by the number of lookups
 TESTED = 20  # one position in so many is kept from the fit, to tell its error
 FEWEST = 200  # distinct positions a stage needs to be fitted at all
+ERROR = curve(
+    "backwards/error_discs",
+    "learning backwards: error of the stage just learnt, in discs, on positions kept from it",
+    sparse=True,
+)
+STAGE = curve("backwards/stage", "learning backwards: the stage just learnt, 0 is the end of the game", sparse=True)
+ROUND = curve(
+    "backwards/round",
+    "learning backwards: the round, whose games were played with the net of the round before",
+    sparse=True,
+)
+POSITIONS = curve(
+    "backwards/positions", "learning backwards: distinct positions that the stage was learnt from", sparse=True
+)
 
 
 @kernel()
@@ -116,10 +133,19 @@ def fit_epoch(ev, scratch, origins, used, weights, movers, opponents, labels, or
     return squared / max(order.size, 1)
 
 
-class BackwardsLearner:
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """The distinct positions of ``count`` games."""
+
+    count: int
+    movers: np.ndarray
+    opponents: np.ndarray
+
+
+class BackwardsLearner(Learner):
     """Rounds of learning from the end of the game to its beginning.
 
-    ``step`` labels ``SLAB`` positions of a stage, and fits the stage once it has all of them. ``games`` counts games,
+    A step labels ``SLAB`` positions of a stage, and fits the stage once it has all of them. ``games`` counts games,
     each of which gives one position.
     """
 
@@ -141,30 +167,39 @@ class BackwardsLearner:
     def progress(self) -> float:
         return min(self.games / (self.stages * sum(self.options.positions)), 1.0)
 
-    def step(self) -> dict[str, float]:
-        """Label some positions; with the last of a stage, learn it. The metrics are those of a stage learnt."""
+    def play(self) -> Sampled:
+        """Some positions of the stage at hand, each from a game of its own."""
         round_number, stage = divmod(self.stages_done, self.stages)
-        wanted = self.options.positions[round_number]
-        before = self.games - self._games_before(round_number, stage)
-        count = min(SLAB, wanted - before)
-        if stage and not before:
+        before = self._games_of_stage()
+        count = min(SLAB, self.options.positions[round_number] - before)
+        return self._sampled(_seed(self.seed, round_number, stage), stage, before, count)
+
+    def targets(self, games: Sampled) -> np.ndarray:
+        """What they are worth to the mover in discs, by the solver and by searches into the stages after theirs."""
+        stage = self.stages_done % self.stages
+        if stage and not self._games_of_stage():
             self.weights[stage] = self.weights[stage - 1]
-        self._slabs.append(self._labelled(_seed(self.seed, round_number, stage), stage, before, count))
-        self.games += count
-        if before + count < wanted:
+        return self._labels(games)
+
+    def update(self, games: Sampled, targets: np.ndarray) -> dict[str, float]:
+        """Keep them; with the last of a stage, learn it. The metrics are those of a stage learnt."""
+        round_number, stage = divmod(self.stages_done, self.stages)
+        self._slabs.append(Labelled(games.movers, games.opponents, targets))
+        self.games += games.count
+        if self._games_of_stage() < self.options.positions[round_number]:
             return {}
         metrics = self._fitted(stage)
         self._slabs.clear()
         self.stages_done += 1
         if self.stages_done % self.stages == 0:
             self.player = self.evaluator()
-        return metrics | {"backwards/round": round_number + 1.0}
+        return metrics | {ROUND: round_number + 1.0}
 
-    def _games_before(self, round_number: int, stage: int) -> int:
-        return self.stages * sum(self.options.positions[:round_number]) + stage * self.options.positions[round_number]
-
-    def details(self) -> dict[str, float]:
-        return {}
+    def _games_of_stage(self) -> int:
+        """Games that the stage at hand has had in this round."""
+        round_number, stage = divmod(self.stages_done, self.stages)
+        rounds = self.options.positions
+        return self.games - self.stages * sum(rounds[:round_number]) - stage * rounds[round_number]
 
     def net(self) -> NTupleNet:
         with torch.no_grad():
@@ -202,8 +237,8 @@ class BackwardsLearner:
         empties = np.flatnonzero(self.stage_of_empties == stage)
         return max(int(empties.min()) - 1, 1), min(int(empties.max()) + 1, 60)
 
-    def _labelled(self, seed: int, stage: int, first: int, count: int) -> Labelled:
-        """The distinct positions of games number ``first`` and on, with their labels."""
+    def _sampled(self, seed: int, stage: int, first: int, count: int) -> Sampled:
+        """The distinct positions of games number ``first`` and on."""
         leaf: Any = Mobility() if self.player is None else self.player.leaf
         movers, opponents = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
 
@@ -214,7 +249,10 @@ class BackwardsLearner:
 
         self._parallel(sample, count)
         distinct = _distinct(movers, opponents)
-        movers, opponents = movers[distinct], opponents[distinct]
+        return Sampled(count, movers[distinct], opponents[distinct])
+
+    def _labels(self, games: Sampled) -> np.ndarray:
+        movers, opponents = games.movers, games.opponents
         labels = np.zeros(len(movers), np.float32)
         so_far = self.evaluator()
         searcher = so_far.leaf
@@ -227,13 +265,13 @@ class BackwardsLearner:
             label_positions(searcher, workspace.address, movers[part], opponents[part], *limits, labels[part])
 
         self._parallel(label, len(labels))
-        return Labelled(movers, opponents, labels)
+        return labels
 
     def _fitted(self, stage: int) -> dict[str, float]:
         """Learn a stage from its slabs; its error in discs on positions kept from the fit."""
         data = Labelled.joined(self._slabs)
         data = data.pick(_distinct(data.movers, data.opponents))
-        metrics = {"backwards/stage": float(stage), "backwards/positions": float(len(data.labels))}
+        metrics: dict[str, float] = {STAGE: float(stage), POSITIONS: float(len(data.labels))}
         if len(data.labels) < FEWEST:
             return metrics
         seed = _seed(self.seed, self.stages_done, 1)
@@ -242,7 +280,7 @@ class BackwardsLearner:
         fit(data.pick(slice(tested, None)), self.weights[stage], self.shapes, RATES, seed)
         self.weights[stage] = symmetric(self.weights[stage], self.shapes)
         error = fit(data.pick(slice(tested)), self.weights[stage].copy(), self.shapes, (0.0,), seed) ** 0.5
-        return metrics | {"backwards/error_discs": error}
+        return metrics | {ERROR: error}
 
     def _parallel(self, work: Callable[[slice], None], count: int) -> None:
         with ThreadPoolExecutor(self.threads) as pool:

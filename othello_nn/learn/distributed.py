@@ -53,11 +53,11 @@ class Processes:
             dist.all_reduce(tensor)
         return tensor
 
-    def any(self, flag: bool) -> bool:
-        """Some process says yes; all of them get the same answer."""
+    def any(self, *flags: bool) -> list[bool]:
+        """Of each flag, whether some process raises it; all of them get the same answer."""
         if self.count == 1:
-            return flag
-        return bool(self.sum(torch.tensor([float(flag)])).item() > 0)
+            return list(flags)
+        return (self.sum(torch.tensor(flags, dtype=torch.float32)) > 0).tolist()
 
     def told(self, word: str) -> str:
         """The leading process's word."""

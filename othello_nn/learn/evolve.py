@@ -22,9 +22,9 @@ disc: checkpoints must keep them as floats (``export(…, quantise=False)``).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ from othello_nn.engine.leaf.fusion import fusion_of
 from othello_nn.engine.leaf.shapes import Shapes
 from othello_nn.engine.oneply import new_scratch
 from othello_nn.errors import OthelloError
+from othello_nn.learn.learner import Learner
+from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import make_net
 from othello_nn.nets.ntuple import NTupleNet
 from othello_nn.players.classic.league_tuples import LARGEST_DISCS
@@ -66,11 +68,27 @@ def in_discs(shapes: Shapes, weights: np.ndarray) -> np.ndarray:
     return weights * np.float32(LARGEST_DISCS / max(total, 1e-30))
 
 
-class EvolutionLearner:
+BEST = curve("fitness/best", "evolution: League score of the best individual, over the games of one generation")
+PARENTS = curve("fitness/parents", "evolution: mean League score of those that become parents")
+MEAN = curve("fitness/mean", "evolution: mean League score of all individuals")
+NEW_PARENTS = curve("fitness/new_parents", "evolution: share of the parents that were born in this generation")
+
+
+@dataclass(frozen=True, eq=False)
+class Generation:
+    """Individuals ``[n, cells]``, the parents first, and their League scores ``[n]``."""
+
+    everyone: np.ndarray
+    fitness: np.ndarray
+
+
+class EvolutionLearner(Learner):
     """A (``parents`` + ``offspring``) evolution strategy; ``step`` is a generation.
 
     The net must be an n-tuple net with ``dim=1`` and one stage, of either view.
     """
+
+    keeps_floats = True
 
     def __init__(
         self,
@@ -108,23 +126,26 @@ class EvolutionLearner:
     def progress(self) -> float:
         return min(self.generation / self.generations, 1.0)
 
-    def step(self) -> dict[str, float]:
-        """One generation. With the paper's numbers 200,000 games: some ten seconds."""
-        started, rng = time.perf_counter(), self._rng()
+    def play(self) -> Generation:
+        """Parents and children, and their League games. With the paper's numbers 200,000: some ten seconds."""
+        rng = self._rng()
         seed = int(rng.integers(2**63))
         everyone = np.concatenate([self.population, self._children(rng)])
-        fitness = self._scores(everyone, seed)
-        order = np.argsort(-fitness, kind="stable")[: self.parents]
-        self.population, self.fitness = everyone[order], fitness[order]
+        return Generation(everyone, self._scores(everyone, seed))
+
+    def targets(self, games: Generation) -> np.ndarray:
+        """Who is to be a parent: the numbers of the best, the best first."""
+        return np.argsort(-games.fitness, kind="stable")[: self.parents]
+
+    def update(self, games: Generation, targets: np.ndarray) -> dict[str, float]:
+        self.population, self.fitness = games.everyone[targets], games.fitness[targets]
         self.generation += 1
-        games = 2 * self.double_games * len(everyone)
-        self.games += games
+        self.games += 2 * self.double_games * len(games.everyone)
         return {
-            "fitness/best": float(fitness.max()),
-            "fitness/parents": float(self.fitness.mean()),
-            "fitness/mean": float(fitness.mean()),
-            "fitness/new_parents": float((order >= self.parents).mean()),
-            "speed/games_per_second": games / max(time.perf_counter() - started, 1e-9),
+            BEST: float(games.fitness.max()),
+            PARENTS: float(self.fitness.mean()),
+            MEAN: float(games.fitness.mean()),
+            NEW_PARENTS: float((targets >= self.parents).mean()),
         }
 
     def _rng(self) -> np.random.Generator:
@@ -151,9 +172,6 @@ class EvolutionLearner:
 
     def _evaluator(self, weights: np.ndarray) -> Evaluator:
         return compile_net(self._config, {"weight": in_discs(self._shapes, weights)[None]}, "evolved")
-
-    def details(self) -> dict[str, float]:
-        return {}
 
     def net(self) -> NTupleNet:
         """The best individual of the last generation, in discs."""

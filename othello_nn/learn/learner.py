@@ -1,4 +1,15 @@
-"""What the trainer trains: anything that gets better step by step. ``make_learner`` gives the one that is configured.
+"""What is trained: a net on its way, which gets better step by step. ``make.py`` gives the learner that is configured.
+
+A step is three calls, as ``train.py`` makes them. They mean
+
+==============  ==================================  ==============================  ===============================
+learner         ``play``                            ``targets``                     ``update``
+==============  ==================================  ==============================  ===============================
+td              games of the net against itself     λ-returns of their positions    gradient steps
+backwards       positions of one stage, from games  the solver's and searches'      the fit, once a stage has all
+leouski         numbers of the next games           (found in the game, by search)  each game, then its gradient
+evolve          League games of a generation        who has the best scores         they become the parents
+==============  ==================================  ==============================  ===============================
 
 Chance in a learner comes from (seed, number of the step), never from a global state, so that a run which is stopped
 and restored goes on as if it had never stopped.
@@ -6,8 +17,9 @@ and restored goes on as if it had never stopped.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,37 +35,67 @@ from othello_nn.resources import CHECKPOINTS
 Arrays = dict[str, np.ndarray]
 
 
-class Learner(Protocol):
-    """A net on its way. ``games`` counts what it has learnt from: games, or positions for a learner without games."""
+class Learner(ABC):
+    """A net on its way."""
 
-    games: int
+    games: int = 0
+    """What it has learnt from: games, or positions for a learner without games."""
+    keeps_floats: bool = False
+    """Its weights are too fine for the 16-bit integers that tables are saved as."""
+    when_diverged: str = ""
+    """What to change about a run whose numbers have grown beyond all bounds."""
 
     @property
+    @abstractmethod
     def progress(self) -> float:
         """The share of the run that is done, 0 to 1."""
-        ...
+
+    @abstractmethod
+    def play(self) -> Any:
+        """What this step learns from, made by the net as it stands."""
+
+    @abstractmethod
+    def targets(self, games: Any) -> Any:
+        """What the net should have said of it."""
+
+    @abstractmethod
+    def update(self, games: Any, targets: Any) -> dict[str, float]:
+        """Move the weights towards the targets; what was found, by curve."""
 
     def step(self) -> dict[str, float]:
-        """One update; what it found, by TensorBoard tag."""
-        ...
+        """The three, for those who only want a better net."""
+        games = self.play()
+        return self.update(games, self.targets(games))
 
     def details(self) -> dict[str, float]:
-        """What takes longer to find out and is asked for now and then, by TensorBoard tag."""
-        ...
+        """What takes longer to find out and is asked for now and then, by curve."""
+        return {}
 
+    def when_out_of_memory(self) -> str:
+        """What to change about a run that did not fit."""
+        return ""
+
+    @abstractmethod
     def net(self) -> Net:
-        """The net as it stands, to be saved; it may go on changing."""
-        ...
+        """The net as it stands, to be measured and saved; it may go on changing."""
 
+    @abstractmethod
     def evaluator(self) -> Evaluator:
-        """The same for games, in a copy of its own."""
-        ...
+        """The net for games, in a copy of its own."""
 
+    @abstractmethod
     def state(self) -> Arrays:
-        """Everything that ``restore`` needs to go on exactly from here."""
-        ...
+        """Everything that ``restore`` needs to go on exactly from here. All ranks ask for it together."""
 
+    @abstractmethod
     def restore(self, arrays: Arrays) -> None: ...
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Torch's CPU allocator says so only in its words."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
 
 
 def first_net(config: Config) -> Net:

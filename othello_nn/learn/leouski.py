@@ -20,7 +20,6 @@ one thread: each begins with what the last one taught.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +37,8 @@ from othello_nn.kernels.bits import flips_of, legal_of, lowest_square, popcount
 from othello_nn.kernels.board import ONE, ZERO, final_score
 from othello_nn.kernels.chance import below, next_random, random_stream
 from othello_nn.kernels.jit import kernel
+from othello_nn.learn.learner import Learner
+from othello_nn.learn.td.learners import TD_ERROR
 from othello_nn.learn.td.trajectory import MOST_MOVES
 from othello_nn.learn.triangle_kernels import (
     AFTER_MOVE,
@@ -53,12 +54,15 @@ from othello_nn.learn.triangle_kernels import (
     squash,
     value_at,
 )
+from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import make_net
 from othello_nn.nets.base import Net
 from othello_nn.nets.staged import Doubled, Staged
 from othello_nn.nets.triangle import TriangleNet
 
 SIDES = ("black", "white")
+BLACK_SCORE = curve("games/black_score", "Leouski's training: black's score against white in the games learnt from")
+BLACK_MARGIN = curve("games/black_margin", "Leouski's training: black's mean margin in these games, in discs")
 CHANCES = 1 << 32  # a probability as a whole number of these, to be compared with a draw
 TABLE_MB = 1.0  # endings of ten squares need little
 SQUARED, TURNS, MARGIN, POINTS = range(4)  # of the statistics: sums over games; margin and points are black's
@@ -199,7 +203,7 @@ def train(nets, gradient, work, rules, workspace, seed, first, count, statistics
 # --- the learner -----------------------------------------------------------------------------------------------------
 
 
-class LeouskiLearner:
+class LeouskiLearner(Learner):
     """Trains ``{"kind": "doubled", "net": …}`` with a triangle net in it, or a staged one of triangle nets."""
 
     def __init__(
@@ -254,24 +258,27 @@ class LeouskiLearner:
         turns = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES), np.zeros(MOST_MOVES)
         return Work(sums, hidden, np.zeros(columns), np.zeros(self._parts), *boards, *turns)
 
-    def step(self) -> dict[str, float]:
-        """A few games, one after the other."""
-        statistics, started = np.zeros(4), time.perf_counter()
-        numbers = self.games, self.games_per_step
+    def play(self) -> range:
+        """The numbers of the next games. Each is played with what the last one taught, so not before ``update``."""
+        return range(self.games, self.games + self.games_per_step)
+
+    def targets(self, games: range) -> None:
+        """None before the games: the search at each turn finds its target."""
+
+    def update(self, games: range, targets: None) -> dict[str, float]:
+        """Play each game and learn from it, one after the other."""
+        statistics = np.zeros(4)
         seed = np.uint64(self.seed % 2**64)
+        numbers = games.start, len(games)
         train(self.nets, self.gradient, self.work, self.rules, self.workspace.address, seed, *numbers, statistics)
-        self.games += self.games_per_step
+        self.games += len(games)
         if not np.isfinite(self.nets.everything).all():
             raise OthelloError(f"the nets have grown beyond all bounds after {self.games} games; lower alpha")
         return {
-            "loss/td_error": float(statistics[SQUARED] / statistics[TURNS]),
-            "games/black_score": float(statistics[POINTS] / self.games_per_step),
-            "games/black_margin": float(statistics[MARGIN] / self.games_per_step),
-            "speed/games_per_second": self.games_per_step / max(time.perf_counter() - started, 1e-9),
+            TD_ERROR: float(statistics[SQUARED] / statistics[TURNS]),
+            BLACK_SCORE: float(statistics[POINTS] / len(games)),
+            BLACK_MARGIN: float(statistics[MARGIN] / len(games)),
         }
-
-    def details(self) -> dict[str, float]:
-        return {}
 
     def net(self) -> Net:
         """A new net with the weights as they are."""

@@ -11,8 +11,9 @@ from othello_nn.learn.learner import Learner
 from othello_nn.nets import NTupleNet, make_net
 
 
-def make_learner(config: Config, device: str, processes: Processes, threads: int) -> Learner:
-    """The learner of a configuration, at its beginning."""
+def make_learner(config: Config, device: str, processes: Processes, threads: int, *, resumed: bool = False) -> Learner:
+    """The learner of a configuration, at its beginning. To be ``resumed`` it needs no net to start from."""
+    config = config.changed(init="") if resumed else config
     if config.learner == "td":
         from othello_nn.learn.td.learners import make_td_learner
 

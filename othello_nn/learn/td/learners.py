@@ -10,8 +10,10 @@ A step learns from one batch of games. On a CPU the next batch is played meanwhi
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +24,7 @@ from othello_nn.config import Config, ConfigError
 from othello_nn.engine.leaf.compile import Evaluator, compile_net
 from othello_nn.engine.leaf.shapes import symmetric
 from othello_nn.learn.distributed import Processes
-from othello_nn.learn.learner import Arrays, Learner, first_net, seed_of
+from othello_nn.learn.learner import Arrays, Learner, first_net, is_out_of_memory, seed_of
 from othello_nn.learn.td.actor import Rules, play_numbered, search_values
 from othello_nn.learn.td.batch import transform
 from othello_nn.learn.td.online import BANDS, COUNT, SQUARED, TARGETS, TARGETS_SQUARED, LinearTables
@@ -30,11 +32,28 @@ from othello_nn.learn.td.optim import TemporalCoherence
 from othello_nn.learn.td.selfplay import Dice, play
 from othello_nn.learn.td.targets import exact_values, lambda_returns, minimax2, outcome
 from othello_nn.learn.td.trajectory import Trajectory
+from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import Net, NTupleNet
 from othello_nn.nets.base import count_discs
 
 OPTIMISERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD, "tc": TemporalCoherence}
 VALUE_ROWS = 1 << 16  # positions evaluated at a time where no gradient is needed
+TD_ERROR = curve(
+    "loss/td_error",
+    "mean squared difference between the values and their targets (values are between −1 and 1)",
+    short="loss",
+    live=True,
+)
+EXPLAINED = curve(
+    "loss/explained_variance",
+    "share of the targets' variance that the values explain: 1 is perfect, 0 no better than a constant",
+)
+ERRORS = curve("td_error/*", "the same as loss/td_error, for positions with so many empty squares")
+RATE = curve("rate/learning", "learning rate")
+COHERENCE = curve(
+    "rate/coherence",
+    "temporal coherence: how well a weight's errors agree, 0 to 1, mean over those that have moved",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +77,16 @@ class Experience:
         return Experience(Trajectory.from_arrays(arrays).to(device), hints.get("searched"), hints.get("exact"))
 
 
+class Rows(NamedTuple):
+    """The positions of a batch of games, with what the net says of them and what it should: all ``[N]``."""
+
+    mover: Tensor
+    opponent: Tensor
+    black_to_move: Tensor
+    values: Tensor
+    returns: Tensor
+
+
 def make_td_learner(config: Config, device: str, processes: Processes, threads: int) -> Learner:
     """The fastest learner for a configuration."""
     net = first_net(config)
@@ -69,8 +98,10 @@ def make_td_learner(config: Config, device: str, processes: Processes, threads: 
     return TorchLearner(config, net.to(device), processes, threads, device)
 
 
-class _TDLearner:
+class _TDLearner(Learner):
     """What both learners share: playing ahead, counting, and the state of a run."""
+
+    when_diverged = "start anew with a lower optim.rate"
 
     def __init__(self, config: Config, processes: Processes, threads: int, device: str):
         self.config, self.processes, self.threads, self.device = config, processes, threads, device
@@ -78,6 +109,7 @@ class _TDLearner:
         self.steps = 0
         self._pool = ThreadPoolExecutor(1)
         self._pending: Experience | None = None
+        self._ahead: Future[Experience] | None = None
         self._rules = Rules(config.td.epsilon, config.td.opening_plies, config.td.cut)
 
     @property
@@ -90,19 +122,21 @@ class _TDLearner:
         first, last = self.config.optim.rate, self.config.optim.final_rate
         return first * (last / first) ** self.progress if last and first else first
 
-    def step(self) -> dict[str, float]:
+    def play(self) -> Experience:
         if self.device != "cpu":
-            experience = self._on_device()
-            metrics = self._learn(experience)
-        else:
-            if self._pending is None:
-                self._pending = self._played(self.steps, self.evaluator())
-            ahead: Future[Experience] = self._pool.submit(self._played, self.steps + 1, self.evaluator())
-            metrics = self._learn(self._pending)
-            self._pending = ahead.result()
+            return self._on_device()
+        if self._pending is None:
+            self._pending = self._played(self.steps, self.evaluator())
+        # The next games are played while this step learns, with the weights from before it.
+        self._ahead = self._pool.submit(self._played, self.steps + 1, self.evaluator())
+        return self._pending
+
+    def update(self, games: Experience, targets: Any) -> dict[str, float]:
+        metrics = self._learn(games, targets)
+        self._pending = self._ahead.result() if self._ahead is not None else None
         self.steps += 1
         self.games += self.config.td.batch_games * self.processes.count
-        return metrics | {"rate/learning": self.rate}
+        return metrics | {RATE: self.rate}
 
     def details(self) -> dict[str, float]:
         arrays = self._weights_state()
@@ -113,13 +147,11 @@ class _TDLearner:
             moved = size > 0
             rates.append(np.abs(arrays[name][moved]) / size[moved])
         together = np.concatenate(rates) if rates else np.zeros(0)
-        return {"rate/coherence": float(together.mean())} if together.size else {}
+        return {COHERENCE: float(together.mean())} if together.size else {}
 
-    def evaluator(self) -> Evaluator:
-        raise NotImplementedError
-
-    def _learn(self, experience: Experience) -> dict[str, float]:
-        raise NotImplementedError
+    @abstractmethod
+    def _learn(self, games: Experience, targets: Any) -> dict[str, float]:
+        """Move the weights; the statistics of the errors as metrics."""
 
     def _played(self, step: int, evaluator: Evaluator) -> Experience:
         """The games of a step, by the compiled net, with the values that the targets need."""
@@ -150,11 +182,29 @@ class _TDLearner:
         self._pending = Experience.from_arrays(pending, self.device) if pending else None
         self._restore_weights(arrays)
 
-    def _weights_state(self) -> Arrays:
-        raise NotImplementedError
+    @abstractmethod
+    def _weights_state(self) -> Arrays: ...
 
-    def _restore_weights(self, arrays: Arrays) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _restore_weights(self, arrays: Arrays) -> None: ...
+
+    def when_out_of_memory(self) -> str:
+        """Which batch would have fitted: found by trying."""
+        games = self.config.td.batch_games
+        fitting = games // 2
+        while fitting and self.processes.count == 1:
+            if self.device.startswith("cuda"):
+                torch.cuda.empty_cache()
+            smaller = self.config.changed([f"td.batch_games={fitting}"])
+            try:
+                make_td_learner(smaller, self.device, self.processes, self.threads).step()
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                fitting //= 2
+            else:
+                return f"with td.batch_games={games}; {fitting} would fit: --set td.batch_games={fitting}"
+        return f"with td.batch_games={games}; try --set td.batch_games={max(games // 4, 1)}"
 
 
 def opponent_evaluator(name: str) -> Evaluator:
@@ -186,12 +236,17 @@ class OnlineLearner(_TDLearner):
     def evaluator(self) -> Evaluator:
         return self.tables.evaluator()
 
-    def _learn(self, experience: Experience) -> dict[str, float]:
+    def targets(self, games: Experience) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """What searches and the solver say. The λ-returns follow in the kernel, game by game: each moves the weights
+        that the next one's are made of."""
+        searched, exact = (None if hint is None else hint.numpy() for hint in (games.searched, games.exact))
+        return searched, exact
+
+    def _learn(self, games: Experience, targets: tuple[np.ndarray | None, np.ndarray | None]) -> dict[str, float]:
         td = self.config.td
-        hints = (None if hint is None else hint.numpy() for hint in (experience.searched, experience.exact))
-        searched, exact = hints
+        searched, exact = targets
         statistics = self.tables.learn(
-            experience.games,
+            games.games,
             rate=self.rate,
             lam=td.lam,
             seed=seed_of(self.config.seed, self.steps) if td.images else None,
@@ -269,26 +324,31 @@ class TorchLearner(_TDLearner):
             searched = 2 * self._net.scale * torch.atanh(values.clamp(-1 + 1e-6, 1 - 1e-6))
         return Experience(games, searched, exact)
 
-    def _learn(self, experience: Experience) -> dict[str, float]:
-        td, games, scale = self.config.td, experience.games, self._net.scale
-        for group in self.optimiser.param_groups:
-            group["lr"] = self._step_size(group["params"][0])
-        used = games.mask.reshape(-1).nonzero().squeeze(1)
+    def targets(self, games: Experience) -> Rows:
+        """The λ-returns of all positions, from what the net says of them now."""
+        td, played, scale = self.config.td, games.games, self._net.scale
+        used = played.mask.reshape(-1).nonzero().squeeze(1)
         mover, opponent, black = (
-            field.reshape(-1)[used] for field in (games.mover, games.opponent, games.black_to_move)
+            field.reshape(-1)[used] for field in (played.mover, played.opponent, played.black_to_move)
         )
         found = torch.cat(list(self._values(mover, opponent, black)))
-        values = torch.zeros(games.mask.numel(), device=used.device).scatter_(0, used, found).view(games.mover.shape)
-        final = outcome(games.margin, scale, td.outcome)
-        exact = None if experience.exact is None else outcome(experience.exact, scale, td.outcome)
-        searched = None if experience.searched is None else outcome(experience.searched, scale)
-        targets = lambda_returns(values, games, final, td.lam, exact, searched).reshape(-1)[used]
-        statistics = _statistics(mover, opponent, found, targets)
+        values = torch.zeros(played.mask.numel(), device=used.device).scatter_(0, used, found).view(played.mover.shape)
+        final = outcome(played.margin, scale, td.outcome)
+        exact = None if games.exact is None else outcome(games.exact, scale, td.outcome)
+        searched = None if games.searched is None else outcome(games.searched, scale)
+        returns = lambda_returns(values, played, final, td.lam, exact, searched).reshape(-1)[used]
+        return Rows(mover, opponent, black, found, returns)
+
+    def _learn(self, games: Experience, targets: Rows) -> dict[str, float]:
+        for group in self.optimiser.param_groups:
+            group["lr"] = self._step_size(group["params"][0])
+        statistics = _statistics(targets.mover, targets.opponent, targets.values, targets.returns)
         dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.processes.rank, 2), self.device)
-        if td.images:
-            image = (dice.uniform(len(used)) * 8).long().clamp(max=7)
+        mover, opponent = targets.mover, targets.opponent
+        if self.config.td.images:
+            image = (dice.uniform(len(mover)) * 8).long().clamp(max=7)
             mover, opponent = transform(mover, image), transform(opponent, image)
-        self._descend(mover, opponent, black, targets, dice)
+        self._descend(mover, opponent, targets.black_to_move, targets.returns, dice)
         return error_metrics(self.processes.sum(statistics).cpu())
 
     @torch.no_grad()
@@ -376,11 +436,11 @@ def error_metrics(statistics: Tensor) -> dict[str, float]:
     """Mean squared error of the values, by stage of the game and in all, and the share of variance they explain."""
     squared, count, total, total_squared = statistics.sum(0).tolist()
     count = max(count, 1.0)
-    metrics = {"loss/td_error": squared / count}
+    metrics: dict[str, float] = {TD_ERROR: squared / count}
     variance = total_squared / count - (total / count) ** 2
     if variance > 0:
-        metrics["loss/explained_variance"] = 1 - metrics["loss/td_error"] / variance
+        metrics[EXPLAINED] = 1 - metrics[TD_ERROR] / variance
     for band, (band_squared, band_count, *_) in enumerate(statistics.tolist()):
         if band_count:
-            metrics[f"td_error/empties_{10 * band:02d}-{10 * band + 9:02d}"] = band_squared / band_count
+            metrics[ERRORS.of(f"empties_{10 * band:02d}-{10 * band + 9:02d}")] = band_squared / band_count
     return metrics

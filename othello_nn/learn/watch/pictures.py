@@ -1,15 +1,7 @@
 """Pictures of what a net has learnt, for TensorBoard. Read ``nets/base.py`` first; ``drawing.py`` holds the brushes.
 
-``pictures(net)`` gives a picture for each tag that applies to the net:
-
-``pictures/squares``       what a disc on each square is worth in the opening, the middle and the end of the game
-``pictures/edges``         what well-known edges are worth
-``pictures/game``          the net's opinion along a game
-``pictures/triangle``      the maps of triangle nets
-``pictures/coefficients``  how a staged net blends its nets
-``pictures/stages``        the size of the weights of an n-tuple net by shape and stage
-
-``probes.py`` defines what a thing is worth to its owner, in discs, whatever the net.
+``pictures(net)`` gives a picture for each tag below that applies to the net. ``probes.py`` defines what a thing is
+worth to its owner, in discs, whatever the net.
 """
 
 from __future__ import annotations
@@ -24,6 +16,7 @@ from torch import nn
 
 from othello_nn.game.position import Position
 from othello_nn.learn.watch import drawing
+from othello_nn.learn.watch.curves import curve
 from othello_nn.learn.watch.drawing import AXIS, HEADER, LEGEND, MARGIN, WIDTH, Plot, Sheet
 from othello_nn.learn.watch.probes import (
     BANDS,
@@ -44,6 +37,12 @@ from othello_nn.nets.ntuple import NTupleNet
 from othello_nn.nets.staged import Doubled, Staged
 from othello_nn.nets.triangle import TriangleNet
 
+SQUARES = curve("pictures/squares", "what an own disc is worth on each square, early, in the middle and late")
+EDGE = curve("pictures/edges", "what well-known edges are worth to their owner")
+GAME = curve("pictures/game", "the net's opinion along a sample game")
+TRIANGLE = curve("pictures/triangle", "the triangle net's maps, laid out on the board")
+COEFFICIENTS = curve("pictures/coefficients", "application coefficients, or the learned gate, over the game")
+STAGES = curve("pictures/stages", "size of the weights by shape and stage")
 MOST_MAPS, MOST_SHAPES, MOST_PARTS = 12, 16, 6
 """Of what there is more of, so much is shown."""
 
@@ -53,14 +52,14 @@ def pictures(net: Net, sample: Sequence[Position] | None = None) -> dict[str, np
     without it a game of our own is shown."""
     with _one_thread():
         found = {
-            "squares": _picture_of_squares(net),
-            "edges": _picture_of_edges(net),
-            "game": _picture_of_game(net, sample or sample_game()),
-            "triangle": _picture_of_maps(net),
-            "coefficients": _picture_of_coefficients(net),
-            "stages": _picture_of_stages(net),
+            SQUARES: _picture_of_squares(net),
+            EDGE: _picture_of_edges(net),
+            GAME: _picture_of_game(net, sample or sample_game()),
+            TRIANGLE: _picture_of_maps(net),
+            COEFFICIENTS: _picture_of_coefficients(net),
+            STAGES: _picture_of_stages(net),
         }
-    return {f"pictures/{name}": sheet.array() for name, sheet in found.items() if sheet is not None}
+    return {tag: sheet.array() for tag, sheet in found.items() if sheet is not None}
 
 
 @contextmanager
