@@ -26,6 +26,11 @@ def program(script: str) -> str:
     return INSTALLED[script] if is_installed() else script
 
 
+def command(script: str) -> str:
+    """What to type to start it."""
+    return INSTALLED[script] if is_installed() else f"python {script}"
+
+
 def as_started(text: str) -> str:
     """A text of ours, which speaks of ``play.py`` and ``python train.py``, with the names that the user knows."""
     return _MENTION.sub(lambda match: INSTALLED[match[1]], text) if is_installed() else text

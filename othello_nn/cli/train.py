@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 from othello_nn.cli.base import INTERRUPTED, CommandParser, UsageError, give_up_stdout, missing_package, number_type
 from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
 from othello_nn.errors import OthelloError
+from othello_nn.program import PLAY, TRAIN, command, note, torchrun_program
 from othello_nn.resources import CHECKPOINTS
 
 if TYPE_CHECKING:
@@ -37,14 +38,14 @@ examples:
   python train.py --preset league                       the Othello League's specialist, in some minutes
   python train.py --preset triangle --minutes 5 --set net.maps=24 --set td.lambda=0.5
   python train.py --resume triangle-1                   go on where it stopped
-  torchrun --nproc-per-node 2 train.py --preset triangle
+  torchrun --nproc-per-node 2 {torchrun_program()} --preset triangle
   tensorboard --logdir runs                             watch
 
 A run is a folder in runs/: curves, the state to resume from, and net.safetensors, which is a player:
   python play.py match runs/quick-1/net.safetensors swh
 exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl-C (what was learnt is saved)
 """
-    made = CommandParser(prog="train.py", description="Teach a net Othello.", epilog=epilog)
+    made = CommandParser(prog=TRAIN, description="Teach a net Othello.", epilog=epilog)
     made.add_argument("--preset", metavar="NAME", help=f"what to train, see below ({DEFAULT_PRESET})")
     made.add_argument("--device", metavar="D", help="auto, cpu, cuda or cuda:N (auto)")
     made.add_argument("--minutes", type=number_type(float, 0.001, "a number of minutes"), metavar="M", help="stop then")
@@ -126,19 +127,19 @@ def run_command(train: Loop, argv: Sequence[str] | None = None) -> int:
             return 0
         return _train(train, arguments, sys.stdout)
     except (UsageError, OthelloError) as error:
-        print(f"train.py: {error}", file=sys.stderr)
+        note(TRAIN, error)
         return getattr(error, "exit_code", 2)
     except ModuleNotFoundError as error:
-        print(f"train.py: {missing_package(error)}", file=sys.stderr)
+        note(TRAIN, missing_package(error))
         return 1
     except KeyboardInterrupt:
-        print("train.py: interrupted", file=sys.stderr)
+        note(TRAIN, "interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         give_up_stdout()
         return 1
     except OSError as error:
-        print(f"train.py: {error.filename or 'files'}: {error.strerror or error}", file=sys.stderr)
+        note(TRAIN, f"{error.filename or 'files'}: {error.strerror or error}")
         return 1
 
 
@@ -176,7 +177,7 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
         if processes.leads:
             _report(summary, arguments.json, out)
         if summary.unsaved:
-            print(f"train.py: the run's last state is not saved: {summary.unsaved}", file=sys.stderr)
+            note(TRAIN, f"the run's last state is not saved: {summary.unsaved}")
             return 1
         return INTERRUPTED if summary.interrupted else 0
     finally:
@@ -193,14 +194,14 @@ def _prepare(train: Loop, arguments: Namespace, config: Config) -> int:
     begun = (RUNS / name / "state.safetensors").is_file()
     if begun and Run.open(RUNS, name).finished:
         return 0
-    print(f"train.py: {config.preset} starts from the net of the preset {name}, so that comes first", file=sys.stderr)
+    note(TRAIN, f"{config.preset} starts from the net of the preset {name}, so that comes first")
     words = ["--resume", name] if begun else ["--preset", name, "--run", name]
     first = parser().parse_args(words)
     for option in ("minutes", "threads", "device"):
         setattr(first, option, getattr(arguments, option))
     code = _train(train, first, sys.stderr)
     if not code and not Run.open(RUNS, name).finished:
-        print(f"train.py: {name} is not finished; the same command goes on with it", file=sys.stderr)
+        note(TRAIN, f"{name} is not finished; the same command goes on with it")
         return 1
     return code
 
@@ -222,9 +223,9 @@ def _report(summary: Summary, as_json: bool, out: TextIO) -> None:
         facts = {"run": run.name, "net": str(run.net_path), "games": summary.games, "seconds": summary.seconds}
         print(json.dumps(facts | {"finished": summary.finished, "scores": scores}), file=out)
         return
-    how = "finished" if summary.finished else f"stopped; go on with: python train.py --resume {run.name}"
+    how = "finished" if summary.finished else f"stopped; go on with: {command(TRAIN)} --resume {run.name}"
     print(f"{run.name}: {how}", file=out)
     print(f"{summary.games:,} games in {summary.seconds:.0f} s", file=out)
     print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=out)
-    print(f"play it:   python play.py match {run.net_path} swh", file=out)
-    print(f"ask it:    python play.py bestmove start --player {run.net_path}", file=out)
+    print(f"play it:   {command(PLAY)} match {run.net_path} swh", file=out)
+    print(f"ask it:    {command(PLAY)} bestmove start --player {run.net_path}", file=out)
