@@ -18,3 +18,5 @@ TRAIN = _taken_along("train.py")
 SUFFIX = ".safetensors"
 BEST = "champion"
 """The strongest of them."""
+RUNS = Path("runs")
+"""Where runs are, unless another folder is named."""

@@ -18,7 +18,7 @@ from othello_nn.cli.base import INTERRUPTED, CommandParser, UsageError, give_up_
 from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
 from othello_nn.errors import OthelloError
 from othello_nn.program import PLAY, TRAIN, command, note, torchrun_program
-from othello_nn.resources import CHECKPOINTS
+from othello_nn.resources import CHECKPOINTS, RUNS
 
 if TYPE_CHECKING:
     from othello_nn.learn.distributed import Processes
@@ -52,6 +52,7 @@ exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl
     made.add_argument("--games", type=number_type(int, 1, "a whole number from 1"), metavar="N", help="so many games")
     made.add_argument("--run", metavar="NAME", help="the run's name (the preset's, numbered)")
     made.add_argument("--resume", metavar="RUN", help="go on with a run, with its settings")
+    made.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the folder of all runs ({RUNS})")
     made.add_argument(
         "--seed", type=number_type(int, 0, "a whole number from 0"), metavar="S", help="of all chance (1)"
     )
@@ -74,6 +75,7 @@ class Job:
     """The run to go on with; a new one is made if there is none."""
     name: str | None = None
     """Of a new run; without it the preset's, numbered."""
+    runs: Path = RUNS
     minutes: float | None = None
     quiet: bool = False
 
@@ -83,7 +85,7 @@ class Job:
 
     def make_run(self) -> Run:
         """The run of all ranks: rank 0 makes its folder, the others are told its name."""
-        from othello_nn.learn.runs import RUNS, Run
+        from othello_nn.learn.runs import Run
 
         if self.run is not None:
             if self.config != self.run.config and self.processes.leads:
@@ -92,13 +94,13 @@ class Job:
         made, name = None, ""
         try:
             if self.processes.leads:
-                made = Run.create(RUNS, self.name, self.config)
+                made = Run.create(self.runs, self.name, self.config)
                 name = made.name
         finally:
             name = self.processes.told(name)
         if not name:  # rank 0 says why
             sys.exit(2)
-        return made or Run(RUNS / name, self.config)
+        return made or Run(self.runs / name, self.config)
 
     def announce(self, run: Run, learner: Learner) -> None:
         """Say what is trained, where, and how to watch it."""
@@ -160,19 +162,25 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
     # Torch takes seconds to load: what is wrong with the words was said before.
     from othello_nn.learn import distributed
     from othello_nn.learn.device import choose_device
-    from othello_nn.learn.runs import RUNS, Run
+    from othello_nn.learn.runs import Run
 
     run = None
     if config is None:
-        run = Run.open(RUNS, arguments.resume)
+        run = Run.open(arguments.runs, arguments.resume)
         config = run.config.changed(games=arguments.games or run.config.games)
-    elif code := _prepare(train, arguments, config):
-        return code
+    else:
+        if code := _prepare(train, arguments, config):
+            return code
+        net = arguments.runs / config.init / "net.safetensors"
+        if config.init and arguments.runs != RUNS and net.is_file():
+            config = config.changed(init=str(net))  # a name alone would be looked for in runs/
     device = choose_device(arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
     processes = distributed.join(device)
     try:
         threads = _set_threads(arguments.threads, processes)
-        job = Job(config, device, processes, threads, run, arguments.run, arguments.minutes, arguments.json)
+        job = Job(
+            config, device, processes, threads, run, arguments.run, arguments.runs, arguments.minutes, arguments.json
+        )
         summary = train(job)
         if processes.leads:
             _report(summary, arguments.json, out)
@@ -186,21 +194,21 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
 
 def _prepare(train: Loop, arguments: Namespace, config: Config) -> int:
     """Train the net that a run starts from, if that is another preset's and not there yet; its exit code."""
-    from othello_nn.learn.runs import RUNS, Run
+    from othello_nn.learn.runs import Run
 
-    name = config.init
+    name, runs = config.init, arguments.runs
     if name not in preset_names() or Path(name).is_file() or (CHECKPOINTS / f"{name}.safetensors").is_file():
         return 0
-    begun = (RUNS / name / "state.safetensors").is_file()
-    if begun and Run.open(RUNS, name).finished:
+    begun = (runs / name / "state.safetensors").is_file()
+    if begun and Run.open(runs, name).finished:
         return 0
     note(TRAIN, f"{config.preset} starts from the net of the preset {name}, so that comes first")
     words = ["--resume", name] if begun else ["--preset", name, "--run", name]
     first = parser().parse_args(words)
-    for option in ("minutes", "threads", "device"):
+    for option in ("minutes", "threads", "device", "runs"):
         setattr(first, option, getattr(arguments, option))
     code = _train(train, first, sys.stderr)
-    if not code and not Run.open(RUNS, name).finished:
+    if not code and not Run.open(runs, name).finished:
         note(TRAIN, f"{name} is not finished; the same command goes on with it")
         return 1
     return code
@@ -223,7 +231,8 @@ def _report(summary: Summary, as_json: bool, out: TextIO) -> None:
         facts = {"run": run.name, "net": str(run.net_path), "games": summary.games, "seconds": summary.seconds}
         print(json.dumps(facts | {"finished": summary.finished, "scores": scores}), file=out)
         return
-    how = "finished" if summary.finished else f"stopped; go on with: {command(TRAIN)} --resume {run.name}"
+    again = run.name if run.folder.parent == RUNS else run.folder
+    how = "finished" if summary.finished else f"stopped; go on with: {command(TRAIN)} --resume {again}"
     print(f"{run.name}: {how}", file=out)
     print(f"{summary.games:,} games in {summary.seconds:.0f} s", file=out)
     print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=out)

@@ -28,9 +28,8 @@ from othello_nn.checkpoint import read_meta
 from othello_nn.config import Config, ConfigError
 from othello_nn.engine.leaf.compile import Evaluator
 from othello_nn.errors import OthelloError
-from othello_nn.learn.runs import RUNS
 from othello_nn.nets import Net, load_net, make_net
-from othello_nn.resources import CHECKPOINTS
+from othello_nn.resources import CHECKPOINTS, RUNS
 
 Arrays = dict[str, np.ndarray]
 

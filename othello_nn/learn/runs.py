@@ -23,7 +23,6 @@ from othello_nn.config import Config
 from othello_nn.errors import OthelloError, did_you_mean
 
 FORMAT_NAME, FORMAT_VERSION = "othello_nn.state", 1
-RUNS = Path("runs")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
