@@ -2,10 +2,18 @@
 
 >>> from othello_nn import Position
 >>> Position.start().play("f5").legal_moves
-(29, 43, 45)
+(f4, d6, f6)
 """
 
-from othello_nn.game import PASS, IllegalMoveError, InvalidMoveError, InvalidPositionError, OthelloError, Position
+from othello_nn.game import (
+    PASS,
+    IllegalMoveError,
+    InvalidMoveError,
+    InvalidPositionError,
+    Move,
+    OthelloError,
+    Position,
+)
 
 __version__ = "0.1.0"
 
@@ -14,6 +22,7 @@ __all__ = [
     "IllegalMoveError",
     "InvalidMoveError",
     "InvalidPositionError",
+    "Move",
     "OthelloError",
     "Position",
     "__version__",

@@ -7,8 +7,17 @@ from pathlib import Path
 
 from othello_nn.errors import OthelloError, did_you_mean, nearest
 
-CHECKPOINTS = Path(__file__).resolve().parent.parent / "checkpoints"
+
+def _taken_along(name: str) -> Path:
+    """What lies at the top of a checkout. An installed package has no top: the build puts it inside (``setup.py``)."""
+    package = Path(__file__).resolve().parent
+    return package / name if (package / name).exists() else package.parent / name
+
+
+CHECKPOINTS = _taken_along("checkpoints")
 """The nets that come with the program."""
+TRAIN = _taken_along("train.py")
+"""The program that trains."""
 SUFFIX = ".safetensors"
 BEST = "champion"
 """The strongest of them."""

@@ -16,6 +16,7 @@ WITH_EXAMPLES = {
     "othello_nn.arena.statistics",
     "othello_nn.config",
     "othello_nn.game.formats.obf",
+    "othello_nn.game.move",
     "othello_nn.game.notation",
     "othello_nn.game.position",
     "othello_nn.game.record",

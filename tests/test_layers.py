@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "othello_nn"
 LAYERS = (
-    ("errors", "options", "progress"),
+    ("errors", "options", "program", "progress"),
     ("game", "resources"),
     ("checkpoint", "kinds"),
     ("config",),
@@ -19,6 +19,7 @@ LAYERS = (
     ("fit",),
     ("learn",),
     ("cli",),
+    ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -215,13 +216,59 @@ def test_exactly_one_of_move_pass_over(position):
         assert after.opponent_discs + after.mover_discs == position.mover_discs + position.opponent_discs + 1
 
 
-def test_str_shows_the_board():
+def test_str_shows_the_board_with_a_dot_on_each_legal_move():
     lines = str(Position.parse("f5d6")).splitlines()
     assert lines[0] == "  a b c d e f g h"
-    assert lines[6] == "6 - - - O - - - -"
+    assert lines[6] == "6 - - . O - - - -"
+    assert "".join(lines[:9]).count(".") == 5
     assert lines[-1] == "Black (X) to move; black 3, white 3, 58 empty"
     assert str(Position.parse("f5")).splitlines()[-1].startswith("White (O) to move")
     assert str(Position.parse(SHORTEST_GAME)).splitlines()[-1] == "Game over; black 13, white 0, 51 empty"
+
+
+@quick
+@given(positions())
+def test_repr_reads_back_and_so_do_the_rows_of_str(position):
+    assert eval(repr(position)) == position
+    rows = "".join(line[1:] for line in str(position).splitlines()[1:9])
+    assert Position.parse(f"{rows} {'X' if position.black_to_move else 'O'}") == position
+
+
+def drawn(position: Position) -> tuple[str, list[ElementTree.Element]]:
+    """The title and the circles of a position's picture."""
+    picture = ElementTree.fromstring(position._repr_svg_())
+    name = "{http://www.w3.org/2000/svg}"
+    return picture.findtext(f"{name}title"), list(picture.iter(f"{name}circle"))
+
+
+@quick
+@given(positions())
+def test_svg_draws_every_disc_and_every_legal_move(position):
+    title, circles = drawn(position)
+    assert title.endswith(f"; black {position.black_discs}, white {position.white_discs}")
+
+    def count(radius: int, square: int | None = None) -> int:
+        row, column = (None, None) if square is None else divmod(square, 8)
+        return sum(
+            circle.get("r") == str(radius)
+            and (square is None or (circle.get("cx"), circle.get("cy")) == (str(44 + 40 * column), str(44 + 40 * row)))
+            for circle in circles
+        )
+
+    assert [square for square in range(64) if count(16, square)] == [
+        square for square in range(64) if (position.black | position.white) >> square & 1
+    ]
+    assert tuple(square for square in range(64) if count(5, square)) == position.legal_moves
+    assert (count(16), count(5)) == (2 * (64 - position.empties), len(position.legal_moves))  # a disc has a shadow
+
+
+def test_svg_tells_the_colours_apart_and_whose_turn_it_is():
+    title, circles = drawn(Position.parse("f5"))
+    assert title == "White to move; black 4, white 1"
+    fills = [circle.get("fill") for circle in circles if circle.get("r") == "14"]  # the faces of the discs
+    assert sorted(map(fills.count, set(fills))) == [1, 4]
+    assert drawn(Position.parse(SHORTEST_GAME))[0] == "Game over; black 13, white 0"
+    assert "id=" not in Position.start()._repr_svg_()  # ids of two pictures on a page would be the same
 
 
 def test_version_matches_the_project_file(pytestconfig):

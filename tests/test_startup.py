@@ -1,13 +1,19 @@
-"""Starting: compiled code is found again by the next process, and only while the sources are what they were."""
+"""Starting: compiled code is found again by the next process, and only while the sources are what they were.
+
+Nothing that may happen to the cache stops a program.
+"""
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numba
 import pytest
+from numba.core import caching
 
 import othello_nn
 from othello_nn.kernels import jit as compiling
@@ -41,17 +47,16 @@ def run_fresh(code: str) -> tuple[str, str]:
 
 def test_a_second_process_starts_from_the_cache():
     run_fresh(SOLVE)  # compiles, unless another test already has
-    assert run_fresh(SOLVE) == ("-4.0\n4\n", "")
+    assert run_fresh(SOLVE) == ("-4.0\n4\n", "")  # whatever is not in the cache would have been announced
 
 
 def test_an_evaluator_called_on_its_own_leaves_the_cache_as_it_was():
     """Its functions are parts of a search; a cache that cannot find them again would grow with every start."""
-    folder = Path(othello_nn.__file__).parent
+    folder = compiling.cache_folder()
     run_fresh(LEAF)
     before = sorted(folder.rglob("*.nbc"))
-    out, err = run_fresh(LEAF)
-    assert out == f"{2 * 128}\n"
-    assert err == ""
+    assert before
+    assert run_fresh(LEAF) == (f"{2 * 128}\n", "")
     assert sorted(folder.rglob("*.nbc")) == before
 
 
@@ -60,7 +65,7 @@ def test_an_evaluator_called_on_its_own_leaves_the_cache_as_it_was():
 
 @pytest.fixture
 def package(tmp_path, monkeypatch) -> Iterator[Path]:
-    """A package of two modules, one of whose kernels calls the other's."""
+    """A package of two modules, one of whose kernels calls the other's, and an empty cache."""
     folder = tmp_path / "stamped"
     folder.mkdir()
     (folder / "__init__.py").write_text("")
@@ -68,10 +73,10 @@ def package(tmp_path, monkeypatch) -> Iterator[Path]:
     (folder / "outer.py").write_text(OUTER)
     (folder / "plain.py").write_text("VALUE = 1\n")
     monkeypatch.setattr(compiling, "PACKAGE", folder)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(tmp_path)
     yield folder
     forget()
-    compiling.package_stamp.cache_clear()
 
 
 INNER = """import numba
@@ -97,6 +102,7 @@ def forget() -> None:
         del sys.modules[name]
     importlib.invalidate_caches()
     compiling.package_stamp.cache_clear()
+    compiling.cache_folder.cache_clear()
     compiling._announce.cache_clear()
 
 
@@ -160,3 +166,151 @@ def test_a_kernel_with_a_signature_takes_only_these_types(package):
     assert len(twice.signatures) == 1
     with pytest.raises(TypeError):
         twice("five")
+
+
+# --- the cache -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "folder"),
+    [
+        ("linux", {"HOME": "/home/ann"}, "/home/ann/.cache"),
+        ("linux", {"HOME": "/home/ann", "XDG_CACHE_HOME": ""}, "/home/ann/.cache"),
+        ("linux", {"HOME": "/home/ann", "XDG_CACHE_HOME": "/fast"}, "/fast"),
+        ("darwin", {"HOME": "/Users/ann"}, "/Users/ann/Library/Caches"),
+        ("win32", {"LOCALAPPDATA": "/C/ann/AppData/Local"}, "/C/ann/AppData/Local"),
+    ],
+)
+def test_the_cache_is_where_the_system_wants_it(monkeypatch, platform, environment, folder):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert compiling.user_cache() == Path(folder)
+
+
+def test_numba_cache_dir_goes_before(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    assert compiling.user_cache() == tmp_path
+
+
+def test_the_package_itself_stays_clean(package):
+    load_outer()
+    files = [path.name for path in compiling.cache_folder().rglob("*.nbc")]
+    assert sorted(name.split("-")[0] for name in files) == ["inner.step", "outer.twice"]
+    assert not list(package.rglob("*.nb?"))
+
+
+def test_another_stamp_takes_the_place_of_the_last(package):
+    load_outer()
+    first = compiling.cache_folder()
+    (other_python := first.with_name("cpython-399-numba0.99-0123")).mkdir()
+    rewrite(package / "inner.py", INNER.replace("n + 1", "n + 2"))
+    load_outer()
+    second = compiling.cache_folder()
+    assert second != first
+    assert not first.exists()
+    assert second.is_dir()
+    assert other_python.is_dir()
+
+
+def test_two_packages_do_not_share_and_one_that_is_gone_is_forgotten(package, monkeypatch, tmp_path):
+    load_outer()
+    mine = compiling.cache_folder()
+    other = tmp_path / "elsewhere" / "stamped"
+    shutil.copytree(package, other)
+    monkeypatch.setattr(compiling, "PACKAGE", other)
+    forget()
+    assert compiling.package_stamp().startswith(mine.name.rpartition("-")[2])  # the same sources
+    theirs = compiling.cache_folder()
+    assert theirs.parent != mine.parent
+    assert mine.is_dir()
+    shutil.rmtree(other)
+    monkeypatch.setattr(compiling, "PACKAGE", package)
+    rewrite(package / "inner.py", INNER.replace("n + 1", "n + 2"))
+    load_outer()
+    assert not theirs.parent.exists()
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", [b"", b"no pickle", None], ids=["empty", "nonsense", "cut"])
+def test_what_is_damaged_is_compiled_again_and_replaced(package, capfd, suffix, damage):
+    load_outer()
+    for path in compiling.cache_folder().rglob(f"*.{suffix}"):
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 2] if damage is None else damage)
+    capfd.readouterr()
+    outer = load_outer()
+    assert (outer.twice(5), hits(outer.twice)) == (7, 0)
+    assert "compiling (first run only)" in capfd.readouterr().err
+    outer = load_outer()
+    assert (outer.twice(5), hits(outer.twice)) == (7, 1)
+
+
+def test_without_a_cache_folder_the_code_lies_beside_the_sources(package, tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    load_outer()
+    assert hits(load_outer().twice) == 1
+    assert list((package / "__pycache__").rglob("outer.twice*.nbc"))
+
+
+def test_without_any_folder_everything_is_compiled_every_time(package, capfd, tmp_path):
+    for place in (tmp_path / "cache", package / "__pycache__"):
+        place.write_text("a file where the folder should be")
+    for _ in range(2):
+        outer = load_outer()
+        assert (outer.twice(5), hits(outer.twice)) == (7, 0)
+        assert "compiling (every run: " in capfd.readouterr().err
+
+
+def test_a_cache_that_cannot_be_written_to_is_left_alone(package, monkeypatch):
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_open_for_write", full)
+    outer = load_outer()
+    assert outer.twice(5) == 7
+    assert not list(compiling.cache_folder().rglob("*.nb?"))
+
+
+ANY = """import numba
+from othello_nn.kernels.jit import kernel
+
+@kernel()
+def first(pair):
+    return pair[0]
+"""
+OWN = "from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    left: int\n    right: int\n"
+
+
+def test_types_of_another_program_do_not_stand_in_the_way(package, tmp_path):
+    """Its evaluator is a class that nobody else has: code compiled for it must not hide the code for others."""
+    (package / "outer.py").write_text(ANY)
+    (tmp_path / "own.py").write_text(OWN)
+    assert load_outer().first((1, 2)) == 1
+    outer = load_outer()
+    assert outer.first(importlib.import_module("own").Pair(3, 4)) == 3
+    assert hits(outer.first) == 0
+    (tmp_path / "own.py").unlink()
+    del sys.modules["own"]
+    outer = load_outer()
+    assert (outer.first((1, 2)), hits(outer.first)) == (1, 1)
+
+
+def test_a_kernel_outside_the_package_changes_with_its_file(package, tmp_path):
+    module = tmp_path / "stamped_beside.py"
+    module.write_text(INNER)
+    for text, result, found in ((INNER, 6, 0), (INNER, 6, 1), (INNER.replace("n + 1", "n + 2"), 7, 0)):
+        rewrite(module, text)
+        forget()
+        step = importlib.import_module("stamped_beside").step
+        assert (step(5), hits(step)) == (result, found)
+
+
+def test_a_kernel_that_is_in_no_file_is_not_kept(package):
+    namespace: dict = {}
+    forget()
+    exec(INNER, namespace)
+    assert (namespace["step"](5), hits(namespace["step"])) == (6, 0)
+    assert not list(compiling.cache_folder().rglob("*.nb?"))

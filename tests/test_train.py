@@ -400,6 +400,23 @@ def test_a_net_to_start_from_is_not_asked_for_again(train):
     assert json.loads(Path("runs/second/config.json").read_text())["init"] == "runs/first/net.safetensors"
 
 
+def test_runs_in_another_folder(train, tmp_path):
+    elsewhere = tmp_path / "else" / "where"
+    code, out, err = train(*words("tables", "--games", "16", "--run", "first", "--runs", str(elsewhere)))
+    assert code == 0
+    assert f"python play.py match {elsewhere}/first/net.safetensors swh" in out
+    assert f"tensorboard --logdir {elsewhere}" in err
+    more = ("--runs", str(elsewhere), "--threads", "1")
+    assert train("--resume", "first", "--games", "32", *more)[0] == 0
+    assert train(*words("tables", "--games", "16", "--set", "init=first", *more))[0] == 0
+    config = json.loads((elsewhere / "quick-1" / "config.json").read_text())
+    assert config["init"] == str(elsewhere / "first" / "net.safetensors")
+    code, out, _ = train(*words("tables", "--games", "1000000", "--minutes", "0.001", "--runs", str(elsewhere)))
+    assert f"quick-2: stopped; go on with: python train.py --resume {elsewhere}/quick-2" in out
+    assert train("--resume", str(elsewhere / "quick-2"), "--games", "4", "--threads", "1")[0] == 0
+    assert not Path("runs").exists()
+
+
 # --- when things go wrong --------------------------------------------------------------------------------------------
 
 

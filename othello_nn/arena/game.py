@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from othello_nn.arena.openings import Opening
+from othello_nn.game.move import Move
 from othello_nn.game.position import Position
 from othello_nn.game.record import Game, MoveNote, single_line
 from othello_nn.game.rules import PASS
@@ -123,7 +124,7 @@ class _Side:
         except Exception as error:
             self.failure = _crash(error)
 
-    def move(self, position: Position, line: Line) -> tuple[int, MoveNote]:
+    def move(self, position: Position, line: Line) -> tuple[Move, MoveNote]:
         """Ask for a move and keep the clock. What is no move is a ``PlayerFailure``."""
         if self.failure is not None:
             raise self.failure
@@ -152,14 +153,14 @@ def _crash(error: Exception) -> PlayerFailure:
     return PlayerFailure(f"crashed: {type(error).__name__}: {error}")
 
 
-def _checked_move(choice: Choice, position: Position) -> int:
+def _checked_move(choice: Choice, position: Position) -> Move:
     move = None if choice.move is None else operator.index(choice.move)
     if move not in position.legal_moves:
         shown = "no move" if move is None else move_name(move) if -1 <= move < 64 else str(move)
         legal = ", ".join(map(move_name, position.legal_moves))
         raise PlayerFailure(f"{shown} is not legal here; legal moves: {legal}")
     assert move is not None
-    return move
+    return Move(move)
 
 
 def play_game(

@@ -30,6 +30,7 @@ from othello_nn.players.base import Line, Player
 from othello_nn.players.catalog import make_player
 from othello_nn.players.simple import OnePlyPlayer
 from othello_nn.players.spec import PlayerSpec, parse_spec
+from othello_nn.program import PLAY, note
 from othello_nn.progress import progress
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def analyze(arguments: Namespace) -> int:
     if interrupted:
         if not arguments.json:
             _show_summary(current)
-        print(f"play.py: interrupted after {len(everything)} of {total} moves", file=sys.stderr)
+        note(PLAY, f"interrupted after {len(everything)} of {total} moves")
         return INTERRUPTED
     if len(games) > 1 and not arguments.json:
         print(f"\nall {len(games)} games")

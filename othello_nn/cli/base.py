@@ -7,6 +7,8 @@ import os
 import sys
 from typing import Any, NoReturn
 
+from othello_nn.program import as_started
+
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
@@ -25,6 +27,10 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **keywords: Any):
         keywords |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
         super().__init__(*arguments, **keywords)
+        self.prog = as_started(self.prog)
+
+    def format_help(self) -> str:
+        return as_started(super().format_help())
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")

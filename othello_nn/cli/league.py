@@ -8,6 +8,7 @@ from argparse import Namespace
 
 from othello_nn.arena.league import MAX_OPENING_PLIES, LeagueResult, league, league_player
 from othello_nn.cli.base import INTERRUPTED, UsageError
+from othello_nn.program import PLAY, note
 from othello_nn.progress import progress
 
 
@@ -39,7 +40,7 @@ def run(arguments: Namespace) -> int:
     else:
         _show(arguments, result)
     if result.interrupted:
-        print(f"play.py: interrupted after {result.double_games} of {planned} double games", file=sys.stderr)
+        note(PLAY, f"interrupted after {result.double_games} of {planned} double games")
         return INTERRUPTED
     return 0
 

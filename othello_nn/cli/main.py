@@ -27,6 +27,7 @@ from othello_nn.cli.base import (
 from othello_nn.errors import OthelloError, did_you_mean
 from othello_nn.options import Number, Whole, add_flag
 from othello_nn.players.base import PlayerFailure
+from othello_nn.program import PLAY, note, program
 
 _OPTION = re.compile(r"--?[A-Za-z][A-Za-z-]*(=.*)?", re.DOTALL)
 LONGEST_OPTION = 20
@@ -280,7 +281,7 @@ other program sets.
 def build_parser(*, commands: bool = True) -> argparse.ArgumentParser:
     """The whole command line, or that of a game alone."""
     parser = CommandParser(
-        prog="play.py", description="Othello: play, solve, find moves, let players meet.", epilog=MAIN_EXAMPLES
+        prog=PLAY, description="Othello: play, solve, find moves, let players meet.", epilog=MAIN_EXAMPLES
     )
     _game_arguments(parser)
     parser.set_defaults(command=None)
@@ -305,12 +306,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments, extra = parser.parse_known_args(words)
     options = [word for word in extra if word.startswith("-")]
     if options or (extra and "position" not in arguments):
-        where = f"play.py {arguments.command or ''}".rstrip()
+        where = f"{program(PLAY)} {arguments.command or ''}".rstrip()
         if is_game and not options and extra[0] in _COMMANDS:
             raise UsageError(f"a command comes first, as in {where} {extra[0]} --help")
         known = _option_names(parser, arguments.command)
         near = did_you_mean(options[0].split("=")[0], known) if options else f"see {where} --help"
-        raise UsageError(f"{arguments.command or 'play.py'} cannot use {(options or extra)[0].strip()!r}; {near}")
+        raise UsageError(f"{arguments.command or program(PLAY)} cannot use {(options or extra)[0].strip()!r}; {near}")
     if extra:
         arguments.position += extra  # the words of a position may stand on both sides of an option
     return arguments
@@ -358,5 +359,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complain(error: object, code: int) -> int:
-    print(f"play.py: {error}", file=sys.stderr)
+    note(PLAY, error)
     return code

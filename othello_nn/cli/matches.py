@@ -16,6 +16,7 @@ from othello_nn.cli.base import INTERRUPTED, Failure, UsageError
 from othello_nn.game.record import Game
 from othello_nn.players.catalog import player_names
 from othello_nn.players.spec import KEYS
+from othello_nn.program import PLAY, note
 from othello_nn.progress import Progress, progress
 from othello_nn.resources import BEST
 
@@ -87,7 +88,7 @@ def match(arguments: Namespace) -> int:
         _show(result)
     save_games(arguments.save, [one.game for one in result.played])
     if result.interrupted:
-        print(f"play.py: interrupted after {result.games} of {planned} games", file=sys.stderr)
+        note(PLAY, f"interrupted after {result.games} of {planned} games")
         return INTERRUPTED
     return 0
 

@@ -19,6 +19,7 @@ from othello_nn.game.rules import PASS
 from othello_nn.players.base import Choice, Player
 from othello_nn.players.catalog import best_player_name, make_player
 from othello_nn.players.spec import parse_spec
+from othello_nn.program import PLAY, note
 from othello_nn.progress import Progress, progress
 from othello_nn.resources import BEST
 
@@ -160,7 +161,7 @@ class _Solver:
                 f"{nodes:,} nodes, {seconds:.3f} s, {_speed(nodes, seconds)}"
             )
         if interrupted:
-            print(f"play.py: interrupted after {len(verdicts)} of {len(entries)} positions", file=sys.stderr)
+            note(PLAY, f"interrupted after {len(verdicts)} of {len(entries)} positions")
             return INTERRUPTED
         return 1 if wrong_count else 0
 

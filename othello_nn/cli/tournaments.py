@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from argparse import Namespace
 
 from othello_nn.arena.game import PlayedGame
@@ -19,6 +18,7 @@ from othello_nn.cli.matches import (
     save_games,
     wanted_openings,
 )
+from othello_nn.program import PLAY, note
 from othello_nn.progress import Progress, progress
 
 
@@ -57,7 +57,7 @@ def run(arguments: Namespace) -> int:
     save_games(arguments.save, [one.game for one in result.played])
     if result.interrupted:
         again = "; the same command goes on from here" if journal is not None else ""
-        print(f"play.py: interrupted after {len(result.played)} of {planned} games{again}", file=sys.stderr)
+        note(PLAY, f"interrupted after {len(result.played)} of {planned} games{again}")
         return INTERRUPTED
     return 0
 

@@ -11,12 +11,14 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from othello_nn.cli.base import INTERRUPTED, CommandParser, UsageError, give_up_stdout, missing_package
 from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
 from othello_nn.errors import OthelloError
 from othello_nn.options import Number, Whole, add_flag
+from othello_nn.program import PLAY, TRAIN, command, note, torchrun_program
 from othello_nn.resources import RUNS, shipped_nets
 
 if TYPE_CHECKING:
@@ -37,20 +39,21 @@ examples:
   python train.py --preset league                       the Othello League's specialist, in some minutes
   python train.py --preset triangle --minutes 5 --set net.maps=24 --set td.lambda=0.5
   python train.py --resume triangle-1                   go on where it stopped
-  torchrun --nproc-per-node 2 train.py --preset triangle
+  torchrun --nproc-per-node 2 {torchrun_program()} --preset triangle
   tensorboard --logdir runs                             watch
 
 A run is a folder in runs/: curves, the state to resume from, and net.safetensors, which is a player:
   python play.py match quick-1 swh
 exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl-C (what was learnt is saved)
 """
-    made = CommandParser(prog="train.py", description="Teach a net Othello.", epilog=epilog)
+    made = CommandParser(prog=TRAIN, description="Teach a net Othello.", epilog=epilog)
     made.add_argument("--preset", metavar="NAME", help=f"what to train, see below ({DEFAULT_PRESET})")
     made.add_argument("--device", metavar="D", help="auto, cpu, cuda or cuda:N (auto)")
     add_flag(made, "--minutes", "M", Number(None, "stop then", 0.001, what="a number of minutes"))
     add_flag(made, "--games", "N", Whole(None, "so many games", 1))
     made.add_argument("--run", metavar="NAME", help="the run's name (the preset's, numbered)")
     made.add_argument("--resume", metavar="RUN", help="go on with a run, with its settings")
+    made.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the folder of all runs ({RUNS})")
     add_flag(made, "--seed", "S", Whole(None, "of all chance (1)", 0))
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the preset")
     add_flag(made, "--threads", "N", Whole(None, "cores (all)", 1))
@@ -71,6 +74,7 @@ class Job:
     """The run to go on with; a new one is made if there is none."""
     name: str | None = None
     """Of a new run; without it the preset's, numbered."""
+    runs: Path = RUNS
     minutes: float | None = None
     quiet: bool = False
 
@@ -89,13 +93,13 @@ class Job:
         made, name = None, ""
         try:
             if self.processes.leads:
-                made = Run.create(RUNS, self.name, self.config)
+                made = Run.create(self.runs, self.name, self.config)
                 name = made.name
         finally:
             name = self.processes.told(name)
         if not name:  # rank 0 says why
             sys.exit(2)
-        return made or Run(RUNS / name, self.config)
+        return made or Run(self.runs / name, self.config)
 
     def announce(self, run: Run, learner: Learner) -> None:
         """Say what is trained, where, and how to watch it."""
@@ -124,19 +128,19 @@ def run_command(train: Loop, argv: Sequence[str] | None = None) -> int:
             return 0
         return _train(train, arguments, sys.stdout)
     except (UsageError, OthelloError) as error:
-        print(f"train.py: {error}", file=sys.stderr)
+        note(TRAIN, error)
         return getattr(error, "exit_code", 2)
     except ModuleNotFoundError as error:
-        print(f"train.py: {missing_package(error)}", file=sys.stderr)
+        note(TRAIN, missing_package(error))
         return 1
     except KeyboardInterrupt:
-        print("train.py: interrupted", file=sys.stderr)
+        note(TRAIN, "interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         give_up_stdout()
         return 1
     except OSError as error:
-        print(f"train.py: {error.filename or 'files'}: {error.strerror or error}", file=sys.stderr)
+        note(TRAIN, f"{error.filename or 'files'}: {error.strerror or error}")
         return 1
 
 
@@ -161,20 +165,26 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
 
     run = None
     if config is None:
-        run = Run.open(RUNS, arguments.resume)
+        run = Run.open(arguments.runs, arguments.resume)
         config = run.config.changed(games=arguments.games or run.config.games)
-    elif code := _prepare(train, arguments, config):
-        return code
+    else:
+        if code := _prepare(train, arguments, config):
+            return code
+        net = arguments.runs / config.init / "net.safetensors"
+        if config.init and arguments.runs != RUNS and net.is_file():
+            config = config.changed(init=str(net))  # a name alone would be looked for in runs/
     device = choose_device(arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
     processes = distributed.join(device)
     try:
         threads = _set_threads(arguments.threads, processes)
-        job = Job(config, device, processes, threads, run, arguments.run, arguments.minutes, arguments.json)
+        job = Job(
+            config, device, processes, threads, run, arguments.run, arguments.runs, arguments.minutes, arguments.json
+        )
         summary = train(job)
         if processes.leads:
             _report(summary, arguments.json, out)
         if summary.unsaved:
-            print(f"train.py: the run's last state is not saved: {summary.unsaved}", file=sys.stderr)
+            note(TRAIN, f"the run's last state is not saved: {summary.unsaved}")
             return 1
         return INTERRUPTED if summary.interrupted else 0
     finally:
@@ -185,20 +195,20 @@ def _prepare(train: Loop, arguments: Namespace, config: Config) -> int:
     """Train the net that a run starts from, if that is another preset's and not there yet; its exit code."""
     from othello_nn.learn.runs import Run
 
-    name = config.init
+    name, runs = config.init, arguments.runs
     if name not in preset_names() or name in shipped_nets():
         return 0
-    begun = (RUNS / name / "state.safetensors").is_file()
-    if begun and Run.open(RUNS, name).finished:
+    begun = (runs / name / "state.safetensors").is_file()
+    if begun and Run.open(runs, name).finished:
         return 0
-    print(f"train.py: {config.preset} starts from the net of the preset {name}, so that comes first", file=sys.stderr)
+    note(TRAIN, f"{config.preset} starts from the net of the preset {name}, so that comes first")
     words = ["--resume", name] if begun else ["--preset", name, "--run", name]
     first = parser().parse_args(words)
-    for option in ("minutes", "threads", "device"):
+    for option in ("minutes", "threads", "device", "runs"):
         setattr(first, option, getattr(arguments, option))
     code = _train(train, first, sys.stderr)
-    if not code and not Run.open(RUNS, name).finished:
-        print(f"train.py: {name} is not finished; the same command goes on with it", file=sys.stderr)
+    if not code and not Run.open(runs, name).finished:
+        note(TRAIN, f"{name} is not finished; the same command goes on with it")
         return 1
     return code
 
@@ -220,9 +230,10 @@ def _report(summary: Summary, as_json: bool, out: TextIO) -> None:
         facts = {"run": run.name, "net": str(run.net_path), "games": summary.games, "seconds": summary.seconds}
         print(json.dumps(facts | {"finished": summary.finished, "scores": scores}), file=out)
         return
-    how = "finished" if summary.finished else f"stopped; go on with: python train.py --resume {run.name}"
+    again = run.name if run.folder.parent == RUNS else run.folder
+    how = "finished" if summary.finished else f"stopped; go on with: {command(TRAIN)} --resume {again}"
     print(f"{run.name}: {how}", file=out)
     print(f"{summary.games:,} games in {summary.seconds:.0f} s", file=out)
     print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=out)
-    print(f"play it:   python play.py match {run.player} swh", file=out)
-    print(f"ask it:    python play.py bestmove start --player {run.player}", file=out)
+    print(f"play it:   {command(PLAY)} match {run.player} swh", file=out)
+    print(f"ask it:    {command(PLAY)} bestmove start --player {run.player}", file=out)

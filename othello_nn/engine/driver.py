@@ -29,6 +29,7 @@ from othello_nn.engine.probcut import MIDGAME_LEVEL, SELECTIVITY_LEVELS, ProbCut
 from othello_nn.engine.score import SCORE_DISC
 from othello_nn.engine.threads import BusyTable
 from othello_nn.engine.ttable import TranspositionTable, bucket_address, data_move, table_probe
+from othello_nn.game.move import Move
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
 
@@ -86,11 +87,11 @@ class Options:
 class Result:
     """What a search found. ``score`` is in discs for the side to move; ``move`` is None only if the game is over."""
 
-    move: int | None
+    move: Move | None
     score: float
     exact: bool
     depth: int
-    pv: tuple[int, ...]
+    pv: tuple[Move, ...]
     nodes: int
     seconds: float
     wld: bool = False  # score only tells win (+1), draw (0) or loss (−1)
@@ -259,9 +260,8 @@ class Engine:
         (self._iterate if alone else self._watch)(work, steps)
         result = self._result(work)
         if result.exact and not result.wld and not self._expired:
-            result = replace(
-                result, pv=self._exact_line(position, int(work.moves[0]), work.score), seconds=work.elapsed
-            )
+            line = self._exact_line(position, Move(work.moves[0]), work.score)
+            result = replace(result, pv=line, seconds=work.elapsed)
         return result
 
     def _watch(self, work: _Work, steps) -> None:
@@ -377,7 +377,7 @@ class Engine:
     # --- results -----------------------------------------------------------------------------------------------------
 
     def _result(self, work: _Work) -> Result:
-        move, last = int(work.moves[0]), work.last
+        move, last = Move(work.moves[0]), work.last
         exact = last.depth == work.position.empties and last.level == 0
         score = work.score / SCORE_DISC
         counters = {name: sum(space[offset] for space in self._workspaces) for name, offset in COUNTERS.items()}
@@ -393,7 +393,7 @@ class Engine:
             **counters,
         )
 
-    def _line(self, position: Position, move: int) -> tuple[int, ...]:
+    def _line(self, position: Position, move: Move) -> tuple[Move, ...]:
         """The moves that the table expects, beginning with ``move``."""
         line = [move]
         position = position.play(move)
@@ -409,7 +409,7 @@ class Engine:
             position = position.play(reply)
         return tuple(line)
 
-    def _exact_line(self, position: Position, move: int, score: int) -> tuple[int, ...]:
+    def _exact_line(self, position: Position, move: Move, score: int) -> tuple[Move, ...]:
         """Best play to the end of the game. What the table has lost is searched again, within reason."""
         line = [move]
         position = position.play(move)
@@ -425,17 +425,17 @@ class Engine:
                 work = _Work(position, Limit(nodes=spent + LINE_NODES), time.perf_counter(), None, moves)
                 if self._root(work, position.empties, score - 1, score) is None:
                     break
-                move = int(work.moves[0])
+                move = Move(work.moves[0])
             line.append(move)
             position = position.play(move)
         return tuple(line)
 
-    def _table_move(self, position: Position) -> int | None:
+    def _table_move(self, position: Position) -> Move | None:
         mover, opponent = np.uint64(position.mover), np.uint64(position.opponent)
         bucket = bucket_address(self.table.address, np.uint64(self.table.mask), mover, opponent)
         data = table_probe(bucket, mover, opponent)
-        move = int(data_move(data)) if data else PASS
-        return move if position.legal_mask >> max(move, 0) & 1 and move >= 0 else None
+        square = int(data_move(data)) if data else PASS
+        return Move(square) if position.legal_mask >> max(square, 0) & 1 and square >= 0 else None
 
 
 COUNTERS = {"nodes": ws.NODES, "cut_nodes": ws.CUT_NODES, "cut_first": ws.CUT_FIRST, "cut_moves": ws.CUT_MOVES}

@@ -12,6 +12,7 @@ True
 
 from collections.abc import Iterable
 
+from othello_nn.game.move import Move
 from othello_nn.game.position import Position, complete_moves
 from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import move_name, parse_move, parse_square, scan_board, scan_moves, square_name
@@ -29,7 +30,7 @@ __all__ = [
 _START = Position.start()
 
 
-def parse_transcript(text: str, start: Position = _START) -> list[int]:
+def parse_transcript(text: str, start: Position = _START) -> list[Move]:
     """The moves of a transcript, all legal from `start`, with PASS written out wherever a side had to pass.
 
     Case and spaces do not matter, move numbers (`1.`) are skipped, and a pass may be left out or written `--`, `pa`,

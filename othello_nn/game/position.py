@@ -4,17 +4,19 @@ Read `rules.py` first; it does the work, on masks. This is the face of it for pe
 errors say what could have been played, and nothing is changed in place.
 
 >>> position = Position.start().play("f5").play("d6")
->>> print(position)
+>>> print(position)  # dots are legal moves; a notebook draws the board
   a b c d e f g h
 1 - - - - - - - -
 2 - - - - - - - -
-3 - - - - - - - -
-4 - - - O X - - -
-5 - - - O X X - -
-6 - - - O - - - -
-7 - - - - - - - -
+3 - - . - - - - -
+4 - - . O X - - -
+5 - - . O X X - -
+6 - - . O - - - -
+7 - - . - - - - -
 8 - - - - - - - -
 Black (X) to move; black 3, white 3, 58 empty
+>>> position
+Position.parse('---------------------------OX------OXX-----O-------------------- X')
 >>> position.play("a1")
 Traceback (most recent call last):
 othello_nn.errors.IllegalMoveError: a1 flips nothing; legal moves: c3, c4, c5, c6, c7
@@ -29,6 +31,7 @@ from functools import lru_cache
 
 from othello_nn.errors import IllegalMoveError, InvalidPositionError, OthelloError, shorten
 from othello_nn.game import rules
+from othello_nn.game.move import Move, moves_in
 from othello_nn.game.rules import (
     FULL_MASK,
     PASS,
@@ -39,13 +42,14 @@ from othello_nn.game.rules import (
     squares_in,
     transform_mask,
 )
+from othello_nn.game.svg import board_svg
 from othello_nn.game.syntax import looks_like_board, move_name, parse_move, scan_board, scan_moves, square_name
 
 # Whoever plays asks several times for the moves of a position: is it over, must I pass, what may I play.
 legal_mask = lru_cache(maxsize=1024)(rules.legal_mask)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Position:
     """A board and whose turn it is. Equal positions hash alike; the colour to move is part of the position."""
 
@@ -141,9 +145,13 @@ class Position:
         return legal_mask(self.mover, self.opponent)
 
     @property
-    def legal_moves(self) -> tuple[int, ...]:
-        """The squares that may be played, ascending. Empty when the side to move must pass or the game is over."""
-        return tuple(squares_in(self.legal_mask))
+    def legal_moves(self) -> tuple[Move, ...]:
+        """The squares that may be played, ascending. Empty when the side to move must pass or the game is over.
+
+        >>> Position.start().legal_moves
+        (d3, c4, f5, e6)
+        """
+        return moves_in(self.legal_mask)
 
     @property
     def must_pass(self) -> bool:
@@ -222,8 +230,13 @@ class Position:
         """The strict form that `parse` reads back: 64 signs, a space, X or O to move."""
         return f"{self.board_string()} {'X' if self.black_to_move else 'O'}"
 
+    def __repr__(self) -> str:
+        return f"Position.parse({self.to_text()!r})"
+
     def __str__(self) -> str:
-        signs = self.board_string()
+        """The board for a terminal, with a dot on every legal move."""
+        signs, legal = self.board_string(), self.legal_mask
+        signs = "".join("." if legal >> square & 1 else sign for square, sign in enumerate(signs))
         lines = ["  a b c d e f g h"]
         lines += [f"{row + 1} {' '.join(signs[8 * row : 8 * row + 8])}" for row in range(8)]
         side = "Black (X)" if self.black_to_move else "White (O)"
@@ -231,10 +244,14 @@ class Position:
         lines.append(f"{turn}; black {self.black_discs}, white {self.white_discs}, {self.empties} empty")
         return "\n".join(lines)
 
+    def _repr_svg_(self) -> str:
+        """The board for a notebook."""
+        return board_svg(self.black, self.white, self.legal_mask, None if self.is_over else self.black_to_move)
+
 
 def complete_moves(
     start: Position, moves: Iterable[str | int], *, passes_left_out: bool = True
-) -> tuple[tuple[int, ...], Position]:
+) -> tuple[tuple[Move, ...], Position]:
     """Play `moves` from `start`: the same moves with every pass written out, and the last position.
 
     With `passes_left_out`, a pass is put in where the side to move has no legal square and the next move needs it; a
@@ -242,7 +259,7 @@ def complete_moves(
     error names the number of the move, counted as given.
     """
     mover, opponent, black_to_move = start.mover, start.opponent, start.black_to_move
-    played: list[int] = []
+    played: list[Move] = []
     # Thousands of games are read through this loop: a legal square costs one walk over its rays, and the full list of
     # legal moves is made only where a move fails.
     for number, given in enumerate(moves, start=1):

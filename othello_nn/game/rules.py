@@ -10,7 +10,9 @@ colours here, only the side to move (`mover`) and the other side (`opponent`).
 [4, 12, 56, 244]
 """
 
-PASS = -1
+from othello_nn.game.move import Move
+
+PASS = Move(-1)
 """The move of a side that has no legal square while the other side has one."""
 
 FULL_MASK = (1 << 64) - 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import signal
-import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from othello_nn.learn.watch.curves import curve, find_curve
 from othello_nn.learn.watch.logger import Logger, Silence
 from othello_nn.learn.watch.strength import Strength
 from othello_nn.nets import NetError, export
+from othello_nn.program import TRAIN, note
 from othello_nn.progress import Progress, progress
 
 LOG_SECONDS = 1.0
@@ -223,7 +223,7 @@ class Trainer:
             if isinstance(error, OSError):
                 what, reason = error.filename, error.strerror or str(error)
             if not self._unsaved:
-                print(f"train.py: {what} could not be saved: {reason}; training goes on", file=sys.stderr)
+                note(TRAIN, f"{what} could not be saved: {reason}; training goes on")
             self._unsaved = reason
 
     def checkpoint(self, seconds: float) -> Checkpoint:

@@ -37,7 +37,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Choice:
-    """A move and what the player thinks of it. ``move`` is None only if the game is over."""
+    """A move and what the player thinks of it. ``move`` is None only if the game is over.
+
+    The players of this package answer with a ``Move``, which prints as its square; any int will do.
+    """
 
     move: int | None
     score: float | None = None

@@ -9,7 +9,6 @@ answered, and thinks there, so that it can be told to stop.
 from __future__ import annotations
 
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from othello_nn.game.record import Game
 from othello_nn.players.base import Choice, Line, Player, PlayerFailure
 from othello_nn.players.catalog import find_player, make_player
 from othello_nn.players.spec import PlayerSpec
+from othello_nn.program import PLAY, note
 
 ENGINE_SECONDS = 1.0
 """For a move of a player that plays by time, where nobody has set a limit."""
@@ -124,7 +124,7 @@ class PlayerThread:
                 # Whoever waits for the task raises it. A player that has failed begins again.
                 task.error = error
                 if task is self._warming:
-                    print(f"play.py: {error}", file=sys.stderr)
+                    note(PLAY, error)
                 self._fresh |= isinstance(error, PlayerFailure)
             finally:
                 task.done.set()

@@ -12,9 +12,9 @@ from othello_nn.cli.main import USER_COLOURS
 from othello_nn.cli.terminal.game import COLOURS, GameInPlay
 from othello_nn.cli.terminal.thinking import LEVELS, at_level, checked, explain
 from othello_nn.errors import IllegalMoveError, OthelloError, did_you_mean, shorten
+from othello_nn.game.move import PASS_NAMES
 from othello_nn.game.notation import move_name, parse_transcript
 from othello_nn.game.position import Position
-from othello_nn.game.syntax import PASS_NAMES
 from othello_nn.players.spec import parse_spec
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ A line is `<64 signs> X; A2:+38; C7:+36;` and scores are for the side to move. `
 
 >>> [entry] = parse_obf("---------------------------OX------XO--------------------------- X; F5:+0; D3:+0; % start")
 >>> entry.best_score, sorted(entry.best_moves)
-(0, [19, 37])
+(0, [d3, f5])
 """
 
 import re

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from othello_nn.checkpoint import check_positions
 from othello_nn.learn.watch.curves import curve, find_curve
 from othello_nn.nets import Net
+from othello_nn.program import TRAIN, note
 
 WEIGHTS = curve("weights/*", "histogram of a parameter")
 VALUES = curve("values/discs", "histogram of what the net says of a fixed set of positions of random games, in discs")
@@ -78,7 +78,7 @@ class Logger:
             write(*arguments, **keywords)
         except OSError as error:
             self._broken = True
-            print(f"train.py: curves cannot be written: {error.strerror or error}; training goes on", file=sys.stderr)
+            note(TRAIN, f"curves cannot be written: {error.strerror or error}; training goes on")
 
     def _thread_failed(self, failure: threading.ExceptHookArgs) -> None:
         """TensorBoard writes in a thread of its own; ``_write`` gets to know its error too, and says so in a line."""
