@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numba
 import numpy as np
-from numba import int64, uint64
+from numba import int64
 
 from benchmarks.harness import (
     ROOT,
@@ -32,7 +32,7 @@ from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.game import Position
 from othello_nn.kernels import board, chance
 from othello_nn.kernels.bits import flips_of, legal_of, lowest_square, popcount
-from othello_nn.kernels.board import ONE, ZERO
+from othello_nn.kernels.board import ONE, START, ZERO, after
 from othello_nn.resources import BEST
 
 PERFT_LEAVES = {9: 3_005_288, 11: 212_258_800}
@@ -45,15 +45,10 @@ START_ANSWER = "score -22"
 CACHED_STARTS = 5
 
 
-def _masks(position: Position) -> tuple[np.uint64, np.uint64]:
-    return np.uint64(position.mover), np.uint64(position.opponent)
-
-
 @benchmark("perft", "move sequences of 11 plies from the start, M leaves/s on one core")
 def perft(settings: Settings) -> Report:
     depth = settings.size(11, 9)
-    start = _masks(Position.start())
-    seconds, leaves = median_seconds(lambda: int(board.perft(*start, np.int64(depth))), settings.repeats())
+    seconds, leaves = median_seconds(lambda: int(board.perft(*START, np.int64(depth))), settings.repeats())
     speed = leaves / seconds / 1e6
     right = leaves == PERFT_LEAVES[depth]
     rows = [(depth, f"{leaves:,}", f"{seconds:.3f}", f"{speed:,.0f}")]
@@ -70,9 +65,8 @@ def perft(settings: Settings) -> Report:
 @benchmark("playouts", "uniformly random games from the start, games/s on one core")
 def playouts(settings: Settings) -> Report:
     scores = np.zeros(settings.size(100_000, 5_000), np.int64)
-    start = _masks(Position.start())
     seconds, _ = median_seconds(
-        lambda: chance.random_playouts(*start, np.uint64(PLAYOUT_SEED), scores), settings.repeats()
+        lambda: chance.random_playouts(*START, np.uint64(PLAYOUT_SEED), scores), settings.repeats()
     )
     speed, mean, wins = len(scores) / seconds, float(scores.mean()), float((scores > 0).mean())
     rows = [(f"{len(scores):,}", f"{seconds:.3f}", f"{speed:,.0f}", f"{mean:+.2f}", f"{wins:.1%}")]
@@ -108,9 +102,9 @@ def leaf_kernels():
                 square = lowest_square(moves)
                 moves &= moves - ONE
                 turned = flips_of(mover, opponent, square)
-                next_opponent = mover ^ turned ^ (ONE << uint64(square))
+                next_mover, next_opponent = after(mover, opponent, square, turned)
                 leaf_child(ev, child, features + int64(i * FEATURE_BYTES), square, turned)
-                total += leaf_score(ev, child, opponent ^ turned, next_opponent, int64(empties - int64(1)))
+                total += leaf_score(ev, child, next_mover, next_opponent, int64(empties - int64(1)))
                 leaves += int64(1)
         return leaves, total
 

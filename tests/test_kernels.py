@@ -46,6 +46,33 @@ def test_rules_in_games(position):
     check_rules(position.mover, position.opponent)
 
 
+def check_turn(mover: int, opponent: int) -> bool:
+    """Moves and whose they are, against the rules; whether there was a pass, a move after it or none."""
+    own, other, moves, passed = board.side_to_move(word(mover), word(opponent))
+    assert passed == (not rules.legal_mask(mover, opponent))
+    assert (own, other) == ((opponent, mover) if passed else (mover, opponent))
+    assert moves == rules.legal_mask(int(own), int(other))
+    for square in squares_in(int(moves)):
+        after = board.play(own, other, square)
+        assert after == rules.play(int(own), int(other), square)
+        assert after == board.after(own, other, square, board.flips(own, other, square))
+    return passed
+
+
+@quick
+@given(positions())
+def test_moves_and_turns_in_games(position):
+    check_turn(position.mover, position.opponent)
+
+
+def test_passes_and_ends():
+    boards = scattered(8, 400, 0, 12)
+    assert 40 < sum(check_turn(*pair) for pair in boards) < 400
+    over = [pair for pair in boards if not (rules.legal_mask(*pair) or rules.legal_mask(*pair[::-1]))]
+    assert len(over) > 20
+    assert not any(board.side_to_move(*map(word, pair))[2] for pair in over)
+
+
 @quick
 @given(masks, masks)
 def test_rules_on_any_board(first, second):
@@ -193,6 +220,66 @@ def test_stable_discs_never_turn_in_a_random_continuation(position, seed):
         position = position.play(rng.choice(position.legal_moves or (rules.PASS,)))
     assert not stable[position.black_to_move] & ~position.mover
     assert not stable[not position.black_to_move] & ~position.opponent
+
+
+# --- chance ----------------------------------------------------------------------------------------------------------
+
+
+STATES = [chance.random_stream(word(3), word(i)) for i in range(4000)]
+
+
+def high_bits(state) -> int:
+    """The number of 32 bits that the next draw from a state is made of."""
+    return (int(chance.next_random(state)) * 0x2545F4914F6CDD1D & FULL_MASK) >> 32
+
+
+@pytest.mark.parametrize("chances", [0, 1, chance.ALWAYS // 10, chance.ALWAYS - 1, chance.ALWAYS])
+def test_what_happens_with_a_probability(chances):
+    found = [chance.happens(chances, state) for state in STATES]
+    assert [happened for happened, _ in found] == [high_bits(state) < chances for state in STATES]
+    assert [state for _, state in found] == [chance.next_random(state) for state in STATES], "one draw, whatever comes"
+    assert sum(happened for happened, _ in found) / len(found) == pytest.approx(chances / chance.ALWAYS, abs=0.02)
+
+
+@quick
+@given(masks.filter(bool), masks.filter(bool))
+def test_a_random_move_is_one_of_the_moves(moves, state):
+    drawn = chance.next_random(word(state))
+    squares = squares_in(moves)
+    assert chance.random_move(word(moves), word(state)) == (squares[chance.below(drawn, len(squares))], drawn)
+
+
+def test_random_moves_are_equally_likely():
+    moves = [chance.random_move(word(0b1011), state)[0] for state in STATES]
+    assert [moves.count(square) / len(moves) for square in (0, 1, 3)] == pytest.approx([1 / 3] * 3, abs=0.03)
+
+
+def test_chance_moves_or_the_player_does():
+    moves, chances = word(rules.legal_mask(START_MOVER, START_OPPONENT)), chance.ALWAYS // 4
+    left_to_the_player = 0
+    for state in STATES:
+        happened, after = chance.happens(chances, state)
+        expected = chance.random_move(moves, after) if happened else (-1, after)
+        assert chance.chance_move(moves, chances, state) == expected
+        left_to_the_player += not happened
+    assert left_to_the_player / len(STATES) == pytest.approx(0.75, abs=0.03)
+
+
+def test_the_noise_of_a_game():
+    drawn = [chance.draw_noise(50, 40, state) for state in STATES]
+    assert {noisy for noisy, _, _ in drawn} == set(range(40, 51))
+    assert {noise / chance.ALWAYS for _, noise, _ in drawn} == {1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2}
+    assert [state for *_, state in drawn] == [chance.next_random(chance.next_random(state)) for state in STATES]
+    assert {chance.draw_noise(50, 55, state)[0] for state in STATES[:50]} == {50}, "not above the opening"
+    chances = [chance.noise_chances(empties, 50, 45, 7) for empties in (60, 51, 50, 46, 45, 1)]
+    assert chances == [chance.ALWAYS, chance.ALWAYS, 7, 7, 0, 0]
+
+
+def test_seeds_differ_with_the_numbers_and_their_order():
+    words = [chance.seed_word(*numbers) for numbers in ((1,), (2,), (1, 2), (2, 1), (1, 2, 3))]
+    assert len(set(words)) == 5
+    assert chance.seed_word(1, 0) == chance.seed_word(1)
+    assert max(words) >= 2**63, "all 64 bits"
 
 
 # --- playouts --------------------------------------------------------------------------------------------------------

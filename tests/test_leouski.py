@@ -13,9 +13,9 @@ from othello_nn.engine.leaf.compile import ColouredEvaluator
 from othello_nn.errors import OthelloError
 from othello_nn.game import rules
 from othello_nn.game.rules import PASS, START_MOVER, START_OPPONENT, squares_in
-from othello_nn.kernels.chance import random_stream
+from othello_nn.kernels.chance import ALWAYS, random_stream
 from othello_nn.learn import triangle_kernels
-from othello_nn.learn.leouski import CHANCES, LeouskiLearner, gradient_of_game, play_game, search
+from othello_nn.learn.leouski import LeouskiLearner, gradient_of_game, play_game, search
 from othello_nn.learn.triangle_kernels import ROOT, begin, value_at
 
 SMALL = {"kind": "triangle", "maps": 3}
@@ -53,7 +53,7 @@ class Plain:
 
     def __init__(self, learner: LeouskiLearner):
         # The learner must be as it started, when its numbers are those of a float32 net.
-        self.net, self.scale = learner.net().double(), learner.rules.scale
+        self.net, self.scale = learner.net().double(), learner.hyper.scale
 
     def values(self, positions: list[tuple[int, int]], black: bool) -> list[float]:
         """What positions are worth to the mover, who has the same colour in all of them."""
@@ -85,14 +85,14 @@ def searched(learner: LeouskiLearner, mover: int, opponent: int, black: bool) ->
     begin(learner.nets, learner.work, colour, *boards)
     moves = np.uint64(rules.legal_mask(mover, opponent))
     address, state = learner.workspace.address, np.uint64(1)
-    square, value, _ = search(learner.nets, learner.work, learner.rules, address, colour, *boards, moves, state)
+    square, value, _ = search(learner.nets, learner.work, learner.hyper, address, colour, *boards, moves, state)
     return square, value
 
 
 def played(learner: LeouskiLearner, number: int = 0) -> list[tuple[int, int, bool, float, float]]:
     """The turns of a game: mover, opponent, black to move, P_t, P_{t+1}."""
     state = np.uint64(random_stream(np.uint64(learner.seed), np.uint64(number)))
-    turns, _ = play_game(learner.nets, learner.work, learner.rules, learner.workspace.address, state)
+    turns, _ = play_game(learner.nets, learner.work, learner.hyper, learner.workspace.address, state)
     work = learner.work
     columns = (work.movers, work.opponents, work.colours == triangle_kernels.BLACK, work.predictions, work.targets)
     return list(zip(*(column[:turns].tolist() for column in columns), strict=True))
@@ -164,7 +164,7 @@ def test_endings_are_exact(inner):
         if rules.legal_mask(mover, opponent):
             margin = rules.solve(mover, opponent)
             square, value = searched(one, mover, opponent, True)
-            assert value == pytest.approx(plain_squash(margin / one.rules.scale), abs=1e-12)
+            assert value == pytest.approx(plain_squash(margin / one.hyper.scale), abs=1e-12)
             assert -rules.solve(*rules.play(mover, opponent, square)) == margin
             tried += 1
     assert tried > 100
@@ -233,7 +233,7 @@ def test_how_often_a_better_move_is_ignored():
     assert share(0.0) == 1
     assert 0.75 < share(0.1) < 0.98  # a best move that came first is never ignored
     assert share(0.9) < 0.6
-    assert learner(ignore=0.25).rules.ignore == CHANCES // 4
+    assert learner(ignore=0.25).hyper.ignore == ALWAYS // 4
 
 
 # --- the update ------------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_each_colour_learns_from_its_own_turns():
     one.work.targets[:] = np.where(
         one.work.colours == triangle_kernels.BLACK, one.work.predictions + 0.5, one.work.predictions
     )
-    gradient_of_game(one.nets, one.gradient, one.work, one.rules, len(turns))
+    gradient_of_game(one.nets, one.gradient, one.work, one.hyper, len(turns))
     assert np.abs(one.gradient.outputs[triangle_kernels.BLACK]).max() > 0.01
     assert not one.gradient.outputs[triangle_kernels.WHITE].any()
     assert not one.gradient.weights[triangle_kernels.WHITE].any()

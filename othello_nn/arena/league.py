@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -27,24 +26,22 @@ from numba import int64, uint64
 
 from othello_nn.arena.statistics import Z_95, wilson_interval
 from othello_nn.engine.oneply import evaluated_move, new_scratch
-from othello_nn.game.rules import START_MOVER, START_OPPONENT
-from othello_nn.kernels.bits import flips_of, legal_of, popcount
-from othello_nn.kernels.board import ONE, ZERO, final_score, nth_square
-from othello_nn.kernels.chance import below, next_random, random_stream
+from othello_nn.kernels.bits import legal_of, popcount
+from othello_nn.kernels.board import START, ZERO, final_score, play, side_to_move
+from othello_nn.kernels.chance import ALWAYS, chance_move, random_move, random_stream
 from othello_nn.kernels.jit import kernel
+from othello_nn.kernels.parallel import in_threads, parts_of
 from othello_nn.players.base import PlayerError
 from othello_nn.players.catalog import make_player
 from othello_nn.players.simple import SWH, OnePlyPlayer, RandomPlayer
 from othello_nn.players.spec import parse_spec
 
 MAX_OPENING_PLIES = 50
-CHANCES = 1 << 32  # a probability as a whole number of these, to be compared with a draw
 # Chunks are what Ctrl-C and the progress bar wait for: a fraction of a second at 20,000 games a second.
 SMALLEST_CHUNK, LARGEST_CHUNK = 50, 1000
 # With fewer double games, or fewer points lost (or won), the spread that was measured says too little.
 FEW_DOUBLE_GAMES, FEW_POINTS = 30, 10
 _OPENINGS = 0x4F70656E  # sets the streams of openings apart from those of games
-_BLACK, _WHITE = np.uint64(START_MOVER), np.uint64(START_OPPONENT)
 
 
 @kernel("Tuple((uint64, uint64, boolean))(uint64, int64, int64)")
@@ -52,15 +49,16 @@ def random_opening(seed, number, plies):
     """Opening ``number``: the mover's and the opponent's discs, and whether black is to move. The game is not over."""
     state = random_stream(seed ^ uint64(_OPENINGS), uint64(number))
     while True:
-        mover, opponent, black = _BLACK, _WHITE, True
-        for _ in range(plies):
+        mover, opponent = START
+        black = True
+        for _ in range(plies):  # a pass is one
             moves = legal_of(mover, opponent)
-            turned, disc = ZERO, ZERO
-            if moves != ZERO:
-                state = next_random(state)
-                square = nth_square(moves, below(state, popcount(moves)))
-                turned, disc = flips_of(mover, opponent, square), ONE << uint64(square)
-            mover, opponent, black = opponent ^ turned, mover ^ turned ^ disc, not black
+            if moves == ZERO:
+                mover, opponent = opponent, mover
+            else:
+                square, state = random_move(moves, state)
+                mover, opponent = play(mover, opponent, square)
+            black = not black
         if legal_of(mover, opponent) | legal_of(opponent, mover) != ZERO:
             return mover, opponent, black
 
@@ -71,23 +69,19 @@ def league_game(a, b, a_chances, b_chances, a_moves_first, scratch, mover, oppon
     a_to_move = a_moves_first
     empties = int64(64) - popcount(mover | opponent)
     while True:
-        moves = legal_of(mover, opponent)
+        mover, opponent, moves, passed = side_to_move(mover, opponent)
+        a_to_move = a_to_move != passed
         if moves == ZERO:
-            mover, opponent, a_to_move = opponent, mover, not a_to_move
-            moves = legal_of(mover, opponent)
-            if moves == ZERO:
-                margin = final_score(mover, opponent)
-                return margin if a_to_move else -margin
-        state = next_random(state)
-        if below(state, int64(CHANCES)) < (a_chances if a_to_move else b_chances):
-            state = next_random(state)
-            square = nth_square(moves, below(state, popcount(moves)))
-        elif a_to_move:
-            square, state = evaluated_move(a, scratch, mover, opponent, moves, empties, state, False)
-        else:
-            square, state = evaluated_move(b, scratch, mover, opponent, moves, empties, state, False)
-        turned = flips_of(mover, opponent, square)
-        mover, opponent, a_to_move = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), not a_to_move
+            margin = final_score(mover, opponent)
+            return margin if a_to_move else -margin
+        square, state = chance_move(moves, a_chances if a_to_move else b_chances, state)
+        if square < int64(0):
+            if a_to_move:
+                square, state = evaluated_move(a, scratch, mover, opponent, moves, empties, state, False)
+            else:
+                square, state = evaluated_move(b, scratch, mover, opponent, moves, empties, state, False)
+        mover, opponent = play(mover, opponent, square)
+        a_to_move = not a_to_move
         empties -= int64(1)
 
 
@@ -124,7 +118,7 @@ class LeaguePlayer:
         return getattr(evaluator, "leaf", evaluator)
 
     def chances(self, epsilon: float) -> int:
-        return round((epsilon if self.epsilon is None else self.epsilon) * CHANCES)
+        return round((epsilon if self.epsilon is None else self.epsilon) * ALWAYS)
 
 
 def league_player(text: str) -> LeaguePlayer:
@@ -241,29 +235,23 @@ def league(
     margins = np.zeros((2, double_games), np.int8)
     played = np.zeros(double_games, bool)
 
-    def play(first: int, last: int) -> int:
+    def play_part(part: slice) -> int:
         scratch = new_scratch()
         for colour, a_is_black in enumerate((True, False)):
             league_games(
                 a.leaf(a_is_black), b.leaf(not a_is_black), a.chances(epsilon), b.chances(epsilon), a_is_black,
-                scratch.ctypes.data, np.uint64(seed % 2**64), opening_plies, first, margins[colour, first:last],
+                scratch.ctypes.data, np.uint64(seed % 2**64), opening_plies, part.start, margins[colour, part],
             )  # fmt: skip
-        played[first:last] = True
-        return last
+        played[part] = True
+        return part.stop
 
-    play(0, 0)  # compiles, before the threads and the clock start
+    play_part(slice(0, 0))  # compiles, before the threads and the clock start
     chunk = min(max(double_games // 200, SMALLEST_CHUNK), LARGEST_CHUNK)
-    firsts = range(0, double_games, chunk)
     started, interrupted = time.perf_counter(), False
-    pool = ThreadPoolExecutor(threads)
     try:
-        for done in pool.map(play, firsts, (min(first + chunk, double_games) for first in firsts)):
-            if on_progress is not None:
-                on_progress(done)
+        in_threads(play_part, parts_of(double_games, chunk), threads, on_progress)
     except KeyboardInterrupt:
         interrupted = True
-    finally:
-        pool.shutdown(cancel_futures=True)
     return LeagueResult(margins[:, played].T, time.perf_counter() - started, interrupted)
 
 

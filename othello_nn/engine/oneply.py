@@ -1,17 +1,18 @@
 """The 1-ply player as a kernel: look at each position after one's own move, and take the one that is worst for the
 other side.
 
-League games and self-play are made of this. It asks any evaluator through the door of ``door.py``; read that first.
+League games and self-play are made of this, of random moves (``kernels/chance.py``) and of the rules. It asks any
+evaluator through the door of ``leaf/door.py``; read that first.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import int64, uint64
+from numba import int64
 
 from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_score
 from othello_nn.kernels.bits import flips_of, lowest_square
-from othello_nn.kernels.board import ONE, ZERO
+from othello_nn.kernels.board import ONE, ZERO, after
 from othello_nn.kernels.chance import below, next_random
 from othello_nn.kernels.jit import kernel
 
@@ -37,8 +38,8 @@ def evaluated_move(ev, scratch, mover, opponent, moves, empties, state, sees_wip
         if sees_wipe_outs and turned == opponent:
             return square, state
         leaf_child(ev, there, scratch, square, turned)
-        after = mover ^ turned ^ (ONE << uint64(square))
-        value = leaf_score(ev, there, opponent ^ turned, after, int64(empties - int64(1)))
+        next_mover, next_opponent = after(mover, opponent, square, turned)
+        value = leaf_score(ev, there, next_mover, next_opponent, int64(empties - int64(1)))
         if value < best:
             best, best_square, equals = value, square, int64(1)
         elif value == best:

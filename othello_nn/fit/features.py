@@ -28,13 +28,12 @@ import numpy as np
 from numba import int64, uint64
 
 from othello_nn.engine.oneply import new_scratch, one_ply
-from othello_nn.engine.ttable import TranspositionTable
-from othello_nn.engine.workspace import EVERYTHING, PROBCUT_CUTS, SWITCHES, Workspace
-from othello_nn.fit.labels import FOCUS_DISCS, TABLE_MB, Labelled, label_positions
-from othello_nn.kernels.bits import flips_of, legal_of, lowest_square, popcount
-from othello_nn.kernels.board import ONE, START, ZERO, nth_square
-from othello_nn.kernels.chance import below, next_random, random_stream
+from othello_nn.fit.labels import FOCUS_DISCS, Labelled, label_positions, label_workspace
+from othello_nn.kernels.bits import flips_of, lowest_square, popcount
+from othello_nn.kernels.board import ONE, START, ZERO, play, side_to_move
+from othello_nn.kernels.chance import below, next_random, random_move, random_stream
 from othello_nn.kernels.jit import kernel
+from othello_nn.kernels.parallel import parts_of
 from othello_nn.options import Section, Whole, declared
 from othello_nn.players.classic.features import COUNT, SHIPPED, STAGES, TERMS, FeatureEvaluator, term_values
 from othello_nn.players.classic.wystan import WYSTAN
@@ -93,8 +92,7 @@ def mixed_move(ev, scratch, mover, opponent, moves, empties, state):
     state = next_random(state)
     kind = below(state, int64(100))
     if kind < int64(RANDOM_PERCENT):
-        state = next_random(state)
-        return nth_square(moves, below(state, popcount(moves))), state
+        return random_move(moves, state)
     if kind < int64(RANDOM_PERCENT + GREEDY_PERCENT):
         return greedy_move(mover, opponent, moves), state
     return one_ply(ev, scratch, mover, opponent, moves, empties, state)
@@ -109,17 +107,13 @@ def mixed_game(ev, scratch, state, target):
     mover, opponent = START
     empties = int64(60)
     while True:
-        moves = legal_of(mover, opponent)
+        mover, opponent, moves, _ = side_to_move(mover, opponent)
         if moves == ZERO:
-            mover, opponent = opponent, mover
-            moves = legal_of(mover, opponent)
-            if moves == ZERO:
-                return ZERO, ZERO, state
+            return ZERO, ZERO, state
         if empties <= target:
             return mover, opponent, state
         square, state = mixed_move(ev, scratch, mover, opponent, moves, empties, state)
-        turned = flips_of(mover, opponent, square)
-        mover, opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        mover, opponent = play(mover, opponent, square)
         empties -= int64(1)
 
 
@@ -148,11 +142,8 @@ def labelled(stage: int, weights: np.ndarray, recipe: Recipe) -> Labelled:
     sample_positions(WYSTAN, scratch.ctypes.data, seed, *stage_empties(stage), movers, opponents)
     movers, opponents = np.unique(np.stack([movers, opponents]), axis=1)
     evaluator, labels = FeatureEvaluator("so far", weights), np.zeros(len(movers), np.float32)
-    workspace = Workspace(TranspositionTable(TABLE_MB), np.zeros(8, np.uint8))
-    workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
-    limits = (recipe.solve_empties, recipe.depth)
-    for first in range(0, len(labels), CHUNK):
-        part = slice(first, first + CHUNK)
+    workspace, limits = label_workspace(), (recipe.solve_empties, recipe.depth)
+    for part in parts_of(len(labels), CHUNK):
         label_positions(evaluator.leaf, workspace.address, movers[part], opponents[part], *limits, labels[part])
     return Labelled(movers, opponents, labels)
 

@@ -26,8 +26,7 @@ from othello_nn.engine.oneply import new_scratch
 from othello_nn.fit.features import mixed_move
 from othello_nn.game.rules import transform_square
 from othello_nn.game.syntax import square_name
-from othello_nn.kernels.bits import flips_of, legal_of
-from othello_nn.kernels.board import ONE, START, ZERO, final_score
+from othello_nn.kernels.board import START, ZERO, final_score, play, side_to_move
 from othello_nn.kernels.chance import random_stream
 from othello_nn.kernels.jit import kernel
 from othello_nn.options import Whole
@@ -50,19 +49,15 @@ def play_games(ev, scratch, seed, blacks, whites, margins):
     for i in range(margins.size):
         state = random_stream(seed, uint64(i))
         mover, opponent = START
-        black_to_move, over = True, False
+        black_to_move = True
         for empties in range(60, -1, -1):
             black, white = (mover, opponent) if black_to_move else (opponent, mover)
             blacks[i, empties], whites[i, empties] = black, white
-            moves = legal_of(mover, opponent)
-            if moves == ZERO and not over:
-                mover, opponent, black_to_move = opponent, mover, not black_to_move
-                moves = legal_of(mover, opponent)
-                over = moves == ZERO
-            if not over:
+            mover, opponent, moves, passed = side_to_move(mover, opponent)
+            black_to_move = black_to_move != passed
+            if moves != ZERO:
                 square, state = mixed_move(ev, scratch, mover, opponent, moves, int64(empties), state)
-                turned = flips_of(mover, opponent, square)
-                mover, opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+                mover, opponent = play(mover, opponent, square)
                 black_to_move = not black_to_move
         margins[i] = final_score(black, white)
 

@@ -8,7 +8,6 @@ Where few squares are left a position is solved; the positions before have the s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,12 @@ from numba import int64, uint64
 
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.midgame import INFINITY, root
-from othello_nn.engine.ttable import TranspositionTable
-from othello_nn.engine.workspace import EVERYTHING, PROBCUT_CUTS, SWITCHES, Workspace
-from othello_nn.game.rules import START_MOVER, START_OPPONENT
-from othello_nn.kernels.bits import flips_of, legal_of, lowest_square, popcount
-from othello_nn.kernels.board import ONE, ZERO, final_score, nth_square
-from othello_nn.kernels.chance import below, next_random, random_stream
+from othello_nn.fit.labels import Labelled, label_workspace
+from othello_nn.kernels.bits import legal_of, lowest_square
+from othello_nn.kernels.board import ONE, START, ZERO, final_score, play
+from othello_nn.kernels.chance import below, chance_move, draw_noise, next_random, noise_chances, random_stream
 from othello_nn.kernels.jit import kernel
+from othello_nn.kernels.parallel import parts_of
 
 SOLVED_EMPTIES = 12
 FEWEST_RANDOM, MOST_RANDOM = 2, 12  # moves that open a game
@@ -31,7 +29,6 @@ ROWS = 72  # positions of a game that are kept; 60 moves and as many passes as t
 UNKNOWN = 127  # the label of a row that is not used
 CHUNK = 1 << 9  # games played with one transposition table
 TABLE_MB = 1.0
-_START = np.uint64(START_MOVER), np.uint64(START_OPPONENT)
 
 
 @kernel()
@@ -43,11 +40,8 @@ def play_labelled(ev, workspace, seed, first, depth, squares, values, signs, mov
     for game in range(movers.shape[0]):
         state = next_random(random_stream(seed, uint64(first + game)))
         opening = int64(60 - FEWEST_RANDOM) - below(state, int64(MOST_RANDOM - FEWEST_RANDOM + 1))
-        state = next_random(state)
-        noisy = opening - below(state, int64(opening - int64(LAST_NOISE) + int64(1)))
-        state = next_random(state)
-        noise = int64(8) << below(state, int64(5))  # of 256: 3, 6, 12, 25 or 50 %
-        mover, opponent = _START
+        noisy, noise, state = draw_noise(opening, int64(LAST_NOISE), state)
+        mover, opponent = START
         sign, empties, row, kept = int64(1), int64(60), int64(0), int64(0)
         result = int64(UNKNOWN)  # for the side that began
         passed = False
@@ -69,10 +63,8 @@ def play_labelled(ev, workspace, seed, first, depth, squares, values, signs, mov
                 mover, opponent, sign, passed = opponent, mover, -sign, True
                 continue
             passed = False
-            state = next_random(state)
-            if empties > opening or (empties > noisy and below(state, int64(256)) < noise):
-                state = next_random(state)
-                square = nth_square(moves, below(state, popcount(moves)))
+            square, state = chance_move(moves, noise_chances(empties, opening, noisy, noise), state)
+            if square >= int64(0):
                 kept = row
             else:
                 count = int64(0)
@@ -85,9 +77,8 @@ def play_labelled(ev, workspace, seed, first, depth, squares, values, signs, mov
                     int64(-INFINITY), int64(INFINITY), depth,
                 )  # fmt: skip
                 square = squares[np.argmax(values[:count])]
-            turned = flips_of(mover, opponent, square)
-            mover, opponent, sign = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), -sign
-            empties -= int64(1)
+            mover, opponent = play(mover, opponent, square)
+            sign, empties = -sign, empties - int64(1)
         if result == int64(UNKNOWN):
             result = sign * final_score(mover, opponent)
         # The last two rows are those of a game that is over, where there is nothing to judge.
@@ -96,31 +87,23 @@ def play_labelled(ev, workspace, seed, first, depth, squares, values, signs, mov
             labels[game, i] = worth * signs[i] if kept <= i < row - int64(2) else int64(UNKNOWN)
 
 
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """Positions ``[N]`` uint64 with their worth to the mover, ``[N]`` int8 in discs."""
-
-    movers: np.ndarray
-    opponents: np.ndarray
-    labels: np.ndarray
-
-
 def play_games(
     leaf: Any, games: int, seed: int, depth: int, on_progress: Callable[[int], object] | None = None
 ) -> Labelled:
-    """The positions of so many games by a player with this leaf evaluator, in order; ``on_progress`` counts games."""
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    """The positions of so many games by a player with this leaf evaluator, in order, with labels in int8.
+
+    ``on_progress`` counts games.
+    """
+    parts: list[Labelled] = []
     room = np.zeros(64, np.int64), np.zeros(64, np.int64), np.zeros(ROWS, np.int64)
-    for first in range(0, games, CHUNK):
-        rows = min(CHUNK, games - first), ROWS
+    for part in parts_of(games, CHUNK):
+        rows = part.stop - part.start, ROWS
         movers, opponents = np.zeros(rows, np.uint64), np.zeros(rows, np.uint64)
         labels = np.full(rows, UNKNOWN, np.int8)
-        workspace = Workspace(TranspositionTable(TABLE_MB), np.zeros(8, np.uint8))
-        workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
-        numbers = np.uint64(seed), first, depth
+        workspace = label_workspace(TABLE_MB)
+        numbers = np.uint64(seed), part.start, depth
         play_labelled(leaf, workspace.address, *numbers, *room, movers, opponents, labels)
-        used = labels != UNKNOWN
-        parts.append((movers[used], opponents[used], labels[used]))
+        parts.append(Labelled(movers, opponents, labels).pick(labels != UNKNOWN))
         if on_progress is not None:
-            on_progress(first + rows[0])
-    return Labelled(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+            on_progress(part.stop)
+    return Labelled.joined(parts)

@@ -1,4 +1,4 @@
-"""The regressions of ``fit_keyano``: pattern values, mobility curves and stage weights from labelled positions.
+"""The regressions of ``fit/keyano.py``: pattern values, mobility curves and stage weights from labelled positions.
 
 Every regression is linear, so a pass over the positions gathers its normal equations, and ``non_negative_fit`` solves
 them. Read ``keyano_kernels.py`` first for what is fitted.
@@ -14,7 +14,7 @@ from numba import int64
 from othello_nn.engine.leaf.door import leaf_begin
 from othello_nn.engine.leaf.shapes import mirrored_cells
 from othello_nn.engine.oneply import new_scratch
-from othello_nn.fit.keyano_games import Labelled
+from othello_nn.fit.labels import Labelled
 from othello_nn.kernels.bits import legal_of, load_i16, popcount
 from othello_nn.kernels.board import ZERO
 from othello_nn.kernels.jit import kernel

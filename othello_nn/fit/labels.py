@@ -12,14 +12,29 @@ from othello_nn.engine.endgame import end_node
 from othello_nn.engine.leaf.door import leaf_begin
 from othello_nn.engine.midgame import INFINITY, node
 from othello_nn.engine.score import NO_MOVE, SCORE_DISC
-from othello_nn.engine.workspace import FRAME_BYTES, FRAME_FEATURES, FRAMES
+from othello_nn.engine.ttable import TranspositionTable
+from othello_nn.engine.workspace import (
+    EVERYTHING,
+    FRAME_BYTES,
+    FRAME_FEATURES,
+    FRAMES,
+    PROBCUT_CUTS,
+    SWITCHES,
+    Workspace,
+)
 from othello_nn.kernels.bits import popcount
 from othello_nn.kernels.jit import kernel
 
 TABLE_MB = 2
-"""The searches' table: positions are labelled in chunks, each with a table of its own."""
 FOCUS_DISCS = 24
 """Games are decided near zero: a position so many discs away counts half."""
+
+
+def label_workspace(table_mb: float = TABLE_MB) -> Workspace:
+    """Memory for searches at full width, with a table of its own: what they find hangs on no other search."""
+    workspace = Workspace(TranspositionTable(table_mb), np.zeros(8, np.uint8))
+    workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
+    return workspace
 
 
 @kernel()
@@ -40,9 +55,9 @@ def label_positions(ev, workspace, movers, opponents, solve_empties, depth, labe
         labels[i] = float32(total) / float32(2 * SCORE_DISC)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Labelled:
-    """Positions with what they are worth to the mover, in discs."""
+    """Positions ``[N]`` uint64 with what they are worth to the mover, ``[N]`` in discs."""
 
     movers: np.ndarray
     opponents: np.ndarray

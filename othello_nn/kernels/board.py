@@ -45,6 +45,18 @@ def play(mover, opponent, square):
     return after(mover, opponent, square, flips_of(mover, opponent, square))
 
 
+@kernel("Tuple((uint64, uint64, uint64, boolean))(uint64, uint64)", inline=True)
+def side_to_move(mover, opponent):
+    """Who can move: its discs, the other side's, its moves, and whether ``mover`` had to pass for it.
+
+    Without moves the game is over.
+    """
+    moves = legal_of(mover, opponent)
+    if moves != ZERO:
+        return mover, opponent, moves, False
+    return opponent, mover, legal_of(opponent, mover), True
+
+
 @kernel("int64(uint64, uint64)")
 def mobility(mover, opponent):
     return popcount(legal_of(mover, opponent))

@@ -1,13 +1,25 @@
-"""Chance in compiled code: random numbers from a state of one word, and games of random moves."""
+"""Chance in compiled code: random numbers from a state of one word, random moves, and games of them.
+
+A kernel that draws takes the state last and returns it last. Equal seeds give equal games only as long as each draws
+the same numbers in the same order, so a draw is never left out because its result is not needed.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import int64, uint64
 
-from othello_nn.kernels.bits import flips_of, legal_of, popcount
-from othello_nn.kernels.board import ONE, ZERO, final_score, nth_square
+from othello_nn.kernels.bits import popcount
+from othello_nn.kernels.board import ONE, ZERO, final_score, nth_square, play, side_to_move
 from othello_nn.kernels.jit import kernel
+
+ALWAYS = 1 << 32
+"""A probability is a whole number, the ``chances`` of 2³², which these are all."""
+
+
+def seed_word(*numbers: int) -> int:
+    """A seed of 64 bits that differs for every tuple of numbers; zeros at the end make no difference."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 @kernel("uint64(uint64)")
@@ -38,22 +50,66 @@ def random_stream(seed, index):
     return max(state, ONE)
 
 
+@kernel("Tuple((boolean, uint64))(int64, uint64)", inline=True)
+def happens(chances, state):
+    """Whether something with so many ``chances`` of 2³² happens."""
+    state = next_random(state)
+    return below(state, int64(ALWAYS)) < chances, state
+
+
+# --- moves -----------------------------------------------------------------------------------------------------------
+
+
+@kernel("Tuple((int64, uint64))(uint64, uint64)", inline=True)
+def random_move(moves, state):
+    """One of ``moves`` (not empty), each as likely as the others."""
+    state = next_random(state)
+    return nth_square(moves, below(state, popcount(moves))), state
+
+
+@kernel("Tuple((int64, uint64))(uint64, int64, uint64)", inline=True)
+def chance_move(moves, chances, state):
+    """With so many ``chances`` of 2³² a random one of ``moves`` (not empty), else −1: then the player is to choose."""
+    is_random, state = happens(chances, state)
+    if is_random:
+        return random_move(moves, state)
+    return int64(-1), state
+
+
+@kernel("Tuple((int64, int64, uint64))(int64, int64, uint64)")
+def draw_noise(opening, least, state):
+    """For a game of a noise of its own: down to how many empties moves are random now and then, and with what chances.
+
+    Any number from ``opening`` down to ``least``; 3, 6, 12, 25 or 50 %.
+    """
+    state = next_random(state)
+    noisy = opening - below(state, max(opening - least, int64(0)) + int64(1))
+    state = next_random(state)
+    return noisy, int64(ALWAYS // 32) << below(state, int64(5)), state
+
+
+@kernel("int64(int64, int64, int64, int64)")
+def noise_chances(empties, opening, noisy, noise):
+    """The chances that a move of such a game is random: all with more than ``opening`` empties, none from ``noisy``."""
+    if empties > opening:
+        return int64(ALWAYS)
+    return noise if empties > noisy else int64(0)
+
+
 @kernel("int64(uint64, uint64, uint64)")
 def random_playout(mover, opponent, seed):
     """Score for ``mover`` after uniformly random moves to the end. ``seed`` must not be 0."""
     sign = int64(1)
     state = seed
     while True:
-        moves = legal_of(mover, opponent)
+        mover, opponent, moves, passed = side_to_move(mover, opponent)
+        if passed:
+            sign = -sign
         if moves == ZERO:
-            mover, opponent, sign = opponent, mover, -sign
-            moves = legal_of(mover, opponent)
-            if moves == ZERO:
-                return sign * final_score(mover, opponent)
-        state = next_random(state)
-        square = nth_square(moves, below(state, popcount(moves)))
-        turned = flips_of(mover, opponent, square)
-        mover, opponent, sign = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), -sign
+            return sign * final_score(mover, opponent)
+        square, state = random_move(moves, state)
+        mover, opponent = play(mover, opponent, square)
+        sign = -sign
 
 
 @kernel("void(uint64, uint64, uint64, int64[::1])")

@@ -172,16 +172,18 @@ def _cache(function):
     return _KernelCache(function)
 
 
-def kernel(signature: str | None = None, *, cached: bool = True):
+def kernel(signature: str | None = None, *, cached: bool = True, inline: bool = False):
     """Compile a function for the search: cached, free of the GIL, C's division, no bounds checks.
 
     With a signature it is compiled (or loaded) at once and for these types only; explicit types are also what keeps
     cached recursion sound. Without one, it is compiled for each evaluator type that calls it. ``cached=False`` is for a
-    function made inside another, which a cache could not find again; its callers keep a copy of it in theirs.
+    function made inside another, which a cache could not find again; its callers keep a copy of it in theirs. With
+    ``inline`` its code always becomes a part of its callers'; by itself LLVM does not do so with every small function
+    that returns a tuple, which then goes through memory (4 % of a random game for ``chance.random_move``).
     """
 
     def decorate(function):
-        dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+        dispatcher: Any = numba.njit(nogil=True, error_model="numpy", forceinline=inline)(function)
         if cached:
             dispatcher._cache = _cache(function)
         if signature is not None:

@@ -15,8 +15,7 @@ Nothing depends on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,18 +30,20 @@ from othello_nn.engine.leaf.shapes import Shapes, stages_of_empties, symmetric
 from othello_nn.engine.leaf.tables import TableEvaluator
 from othello_nn.engine.oneply import new_scratch, one_ply
 from othello_nn.engine.score import SCORE_DISC
-from othello_nn.engine.ttable import TranspositionTable
-from othello_nn.engine.workspace import (
-    EVERYTHING,
-    PROBCUT_CUTS,
-    SWITCHES,
-    Workspace,
+from othello_nn.fit.labels import FOCUS_DISCS, Labelled, label_positions, label_workspace
+from othello_nn.kernels.bits import load_i16
+from othello_nn.kernels.board import START, ZERO, play, side_to_move, transform
+from othello_nn.kernels.chance import (
+    below,
+    chance_move,
+    draw_noise,
+    next_random,
+    noise_chances,
+    random_stream,
+    seed_word,
 )
-from othello_nn.fit.labels import FOCUS_DISCS, TABLE_MB, Labelled, label_positions
-from othello_nn.kernels.bits import flips_of, legal_of, load_i16, popcount
-from othello_nn.kernels.board import ONE, START, ZERO, nth_square, transform
-from othello_nn.kernels.chance import below, next_random, random_stream
 from othello_nn.kernels.jit import kernel
+from othello_nn.kernels.parallel import in_threads, parts_of
 from othello_nn.learn.learner import Learner
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import NTupleNet
@@ -86,28 +87,16 @@ def sample_positions(ev, scratch, seed, first, fewest, most, movers, opponents):
             target = fewest + below(state, int64(most - fewest + 1))
             state = next_random(state)
             opening = int64(60) - below(state, int64(OPENING_PLIES + 1))
-            state = next_random(state)
-            noisy = opening - below(state, int64(max(opening - target, int64(0)) + 1))
-            state = next_random(state)
-            noise = int64(8) << below(state, int64(5))  # of 256: 3, 6, 12, 25 or 50 %
+            noisy, noise, state = draw_noise(opening, target, state)
             while True:
-                moves = legal_of(mover, opponent)
-                if moves == ZERO:
-                    mover, opponent = opponent, mover
-                    moves = legal_of(mover, opponent)
-                    if moves == ZERO:
-                        break
-                if empties <= target:
-                    found = True
+                mover, opponent, moves, _ = side_to_move(mover, opponent)
+                found = moves != ZERO and empties <= target
+                if found or moves == ZERO:
                     break
-                state = next_random(state)
-                if empties > opening or (empties > noisy and below(state, int64(256)) < noise):
-                    state = next_random(state)
-                    square = nth_square(moves, below(state, popcount(moves)))
-                else:
+                square, state = chance_move(moves, noise_chances(empties, opening, noisy, noise), state)
+                if square < int64(0):
                     square, state = one_ply(ev, scratch, mover, opponent, moves, empties, state)
-                turned = flips_of(mover, opponent, square)
-                mover, opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+                mover, opponent = play(mover, opponent, square)
                 empties -= int64(1)
         movers[i], opponents[i] = mover, opponent
 
@@ -172,7 +161,7 @@ class BackwardsLearner(Learner):
         round_number, stage = divmod(self.stages_done, self.stages)
         before = self._games_of_stage()
         count = min(SLAB, self.options.positions[round_number] - before)
-        return self._sampled(_seed(self.seed, round_number, stage), stage, before, count)
+        return self._sampled(seed_word(self.seed, round_number, stage), stage, before, count)
 
     def targets(self, games: Sampled) -> np.ndarray:
         """What they are worth to the mover in discs, by the solver and by searches into the stages after theirs."""
@@ -247,7 +236,7 @@ class BackwardsLearner(Learner):
             numbers = (np.uint64(seed), first + part.start, *self._empties(stage))
             sample_positions(leaf, scratch.ctypes.data, *numbers, movers[part], opponents[part])
 
-        self._parallel(sample, count)
+        in_threads(sample, parts_of(count, CHUNK), self.threads)
         distinct = _distinct(movers, opponents)
         return Sampled(count, movers[distinct], opponents[distinct])
 
@@ -259,12 +248,11 @@ class BackwardsLearner(Learner):
 
         def label(part: slice) -> None:
             # A fresh table for each part: what a search finds in it must not hang on which thread came first.
-            workspace = Workspace(TranspositionTable(TABLE_MB), np.zeros(8, np.uint8))
-            workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
+            workspace = label_workspace()
             limits = (self.options.solve_empties, self.options.depth)
             label_positions(searcher, workspace.address, movers[part], opponents[part], *limits, labels[part])
 
-        self._parallel(label, len(labels))
+        in_threads(label, parts_of(len(labels), CHUNK), self.threads)
         return labels
 
     def _fitted(self, stage: int) -> dict[str, float]:
@@ -274,17 +262,13 @@ class BackwardsLearner(Learner):
         metrics: dict[str, float] = {STAGE: float(stage), POSITIONS: float(len(data.labels))}
         if len(data.labels) < FEWEST:
             return metrics
-        seed = _seed(self.seed, self.stages_done, 1)
+        seed = seed_word(self.seed, self.stages_done, 1)
         data = data.pick(np.random.default_rng(seed).permutation(len(data.labels)))
         tested = max(len(data.labels) // TESTED, 1)
         fit(data.pick(slice(tested, None)), self.weights[stage], self.shapes, RATES, seed)
         self.weights[stage] = symmetric(self.weights[stage], self.shapes)
         error = fit(data.pick(slice(tested)), self.weights[stage].copy(), self.shapes, (0.0,), seed) ** 0.5
         return metrics | {ERROR: error}
-
-    def _parallel(self, work: Callable[[slice], None], count: int) -> None:
-        with ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(work, [slice(first, min(first + CHUNK, count)) for first in range(0, count, CHUNK)]))
 
 
 def fit(data: Labelled, weights: np.ndarray, shapes: Shapes, rates: Sequence[float], seed: int) -> float:
@@ -298,7 +282,7 @@ def fit(data: Labelled, weights: np.ndarray, shapes: Shapes, rates: Sequence[flo
         order = rng.permutation(len(data.labels))
         arrays = (weights, data.movers, data.opponents, data.labels, order)
         step = np.float32(rate / used)
-        numbered = np.uint64(_seed(seed, epoch))
+        numbered = np.uint64(seed_word(seed, epoch))
         error = fit_epoch(template.leaf, scratch.ctypes.data, origins, used, *arrays, step, numbered)
     return float(error)
 
@@ -306,8 +290,3 @@ def fit(data: Labelled, weights: np.ndarray, shapes: Shapes, rates: Sequence[flo
 def _distinct(movers: np.ndarray, opponents: np.ndarray) -> np.ndarray:
     """Where each position stands first, in order."""
     return np.sort(np.unique(np.stack([movers, opponents]), axis=1, return_index=True)[1])
-
-
-def _seed(*numbers: int) -> int:
-    """A seed that differs for every tuple of numbers."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])

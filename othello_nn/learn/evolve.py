@@ -23,7 +23,6 @@ disc: checkpoints must keep them as floats (``export(…, quantise=False)``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +35,7 @@ from othello_nn.engine.leaf.fusion import fusion_of
 from othello_nn.engine.leaf.shapes import Shapes
 from othello_nn.engine.oneply import new_scratch
 from othello_nn.errors import OthelloError
+from othello_nn.kernels.parallel import in_threads
 from othello_nn.learn.learner import Learner
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import make_net
@@ -164,11 +164,7 @@ class EvolutionLearner(Learner):
         def score(weights: np.ndarray) -> float:
             return league_score(self._evaluator(weights), self.double_games, self.epsilon, seed)
 
-        pool = ThreadPoolExecutor(self.threads)
-        try:
-            return np.array(list(pool.map(score, individuals)))
-        finally:
-            pool.shutdown(cancel_futures=True)  # Ctrl-C waits for the individuals at play only
+        return np.array(in_threads(score, individuals, self.threads))
 
     def _evaluator(self, weights: np.ndarray) -> Evaluator:
         return compile_net(self._config, {"weight": in_discs(self._shapes, weights)[None]}, "evolved")

@@ -28,6 +28,7 @@ from othello_nn.checkpoint import read_meta
 from othello_nn.config import Config, ConfigError
 from othello_nn.engine.leaf.compile import Evaluator
 from othello_nn.errors import OthelloError
+from othello_nn.kernels.chance import seed_word
 from othello_nn.nets import Net, load_net, make_net
 from othello_nn.resources import NoNetError, find_net
 
@@ -133,4 +134,4 @@ def _init_path(config: Config) -> Path:
 
 def seed_of(*numbers: int) -> int:
     """A seed that differs for every tuple of numbers, within what all generators take."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return seed_word(*numbers) >> 1

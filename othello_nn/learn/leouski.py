@@ -29,13 +29,11 @@ from numba import int64, uint64
 
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.leaf.compile import Evaluator, compile_net
-from othello_nn.engine.ttable import TranspositionTable
-from othello_nn.engine.workspace import Workspace
 from othello_nn.errors import OthelloError
-from othello_nn.game.rules import START_MOVER, START_OPPONENT
+from othello_nn.fit.labels import label_workspace
 from othello_nn.kernels.bits import flips_of, legal_of, lowest_square, popcount
-from othello_nn.kernels.board import ONE, ZERO, final_score
-from othello_nn.kernels.chance import below, next_random, random_stream
+from othello_nn.kernels.board import ONE, START, ZERO, after, final_score, play, side_to_move
+from othello_nn.kernels.chance import ALWAYS, happens, random_stream
 from othello_nn.kernels.jit import kernel
 from othello_nn.learn.learner import Learner
 from othello_nn.learn.td.learners import TD_ERROR
@@ -45,8 +43,8 @@ from othello_nn.learn.triangle_kernels import (
     AFTER_REPLY,
     BLACK,
     ROOT,
+    Hyperparameters,
     Nets,
-    Rules,
     Work,
     add_gradient,
     advance,
@@ -63,39 +61,35 @@ from othello_nn.nets.triangle import TriangleNet
 SIDES = ("black", "white")
 BLACK_SCORE = curve("games/black_score", "Leouski's training: black's score against white in the games learnt from")
 BLACK_MARGIN = curve("games/black_margin", "Leouski's training: black's mean margin in these games, in discs")
-CHANCES = 1 << 32  # a probability as a whole number of these, to be compared with a draw
 TABLE_MB = 1.0  # endings of ten squares need little
 SQUARED, TURNS, MARGIN, POINTS = range(4)  # of the statistics: sums over games; margin and points are black's
-
-_START = (np.uint64(START_MOVER), np.uint64(START_OPPONENT))
-
 
 # --- the game --------------------------------------------------------------------------------------------------------
 
 
 @kernel()
-def value_of_move(nets, work, rules, colour, mover, opponent, square, enough):
+def value_of_move(nets, work, hyper, colour, mover, opponent, square, enough):
     """What a move is worth after the worst reply; anything ≤ ``enough`` if it is no more than that.
 
     The sums of the position must be at the root. All leaves have the mover's side to move again.
     """
     turned = flips_of(mover, opponent, square)
-    own, other = mover ^ turned ^ (ONE << uint64(square)), opponent ^ turned
+    other, own = after(mover, opponent, square, turned)
     discs = popcount(own | other)
     advance(nets, work, AFTER_MOVE, colour, square, turned, 1.0)
     replies = legal_of(other, own)
     if replies == ZERO:
         if legal_of(own, other) == ZERO:
-            return squash(final_score(own, other) / rules.scale)
+            return squash(final_score(own, other) / hyper.scale)
         return value_at(nets, work, AFTER_MOVE, colour, discs)
     worst = np.inf
     while replies != ZERO and worst > enough:
         reply = lowest_square(replies)
         replies &= replies - ONE
         turned = flips_of(other, own, reply)
-        mine, theirs = own ^ turned, other ^ turned ^ (ONE << uint64(reply))
-        if legal_of(mine, theirs) == ZERO and legal_of(theirs, mine) == ZERO:
-            value = squash(final_score(mine, theirs) / rules.scale)
+        mine, theirs = after(other, own, reply, turned)
+        if legal_of(mine, theirs) | legal_of(theirs, mine) == ZERO:
+            value = squash(final_score(mine, theirs) / hyper.scale)
         else:
             advance(nets, work, AFTER_REPLY, colour, reply, turned, -1.0)
             value = value_at(nets, work, AFTER_REPLY, colour, discs + 1)
@@ -110,8 +104,7 @@ def solve(mover, opponent, moves, empties, workspace):
     while moves != ZERO and best < int64(64):
         square = lowest_square(moves)
         moves &= moves - ONE
-        turned = flips_of(mover, opponent, square)
-        own, other = mover ^ turned ^ (ONE << uint64(square)), opponent ^ turned
+        other, own = play(mover, opponent, square)
         high = -max(best, int64(-64))  # a move that is no better need not be known more closely
         margin = -end_node(other, own, int64(-64), int64(high), int64(empties - 1), workspace)
         if margin > best:
@@ -120,61 +113,59 @@ def solve(mover, opponent, moves, empties, workspace):
 
 
 @kernel()
-def search(nets, work, rules, workspace, colour, mover, opponent, moves, state):
+def search(nets, work, hyper, workspace, colour, mover, opponent, moves, state):
     """The move found, its value and the random state; the sums of the position must be at the root."""
     empties = int64(64) - popcount(mover | opponent)
-    if empties < rules.exact_below:
+    if empties < hyper.exact_below:
         square, margin = solve(mover, opponent, moves, empties, workspace)
-        return square, squash(margin / rules.scale), state
+        return square, squash(margin / hyper.scale), state
     best, best_square = -np.inf, int64(-1)
     while moves != ZERO:
         square = lowest_square(moves)
         moves &= moves - ONE
-        value = value_of_move(nets, work, rules, colour, mover, opponent, square, best)
+        value = value_of_move(nets, work, hyper, colour, mover, opponent, square, best)
         if best_square >= 0:
             if not value > best:
                 continue
-            state = next_random(state)
-            if below(state, int64(CHANCES)) < rules.ignore:
+            is_ignored, state = happens(hyper.ignore, state)
+            if is_ignored:
                 continue
         best, best_square = value, square
     return best_square, best, state
 
 
 @kernel()
-def play_game(nets, work, rules, workspace, state):
+def play_game(nets, work, hyper, workspace, state):
     """Play a game and record its turns in ``work``; how many there were, and black's margin."""
-    mover, opponent = _START
+    mover, opponent = START
     colour, turns = int64(BLACK), int64(0)
     while True:
-        moves = legal_of(mover, opponent)
+        mover, opponent, moves, passed = side_to_move(mover, opponent)
+        if passed:
+            colour = int64(1) - colour
         if moves == ZERO:
-            mover, opponent, colour = opponent, mover, int64(1) - colour
-            moves = legal_of(mover, opponent)
-            if moves == ZERO:
-                margin = final_score(mover, opponent)
-                return turns, (margin if colour == BLACK else -margin)
+            margin = final_score(mover, opponent)
+            return turns, (margin if colour == BLACK else -margin)
         begin(nets, work, colour, mover, opponent)
         work.predictions[turns] = value_at(nets, work, ROOT, colour, popcount(mover | opponent))
-        square, target, state = search(nets, work, rules, workspace, colour, mover, opponent, moves, state)
+        square, target, state = search(nets, work, hyper, workspace, colour, mover, opponent, moves, state)
         work.movers[turns], work.opponents[turns], work.colours[turns] = mover, opponent, colour
         work.targets[turns] = target
         turns += int64(1)
-        turned = flips_of(mover, opponent, square)
-        mover, opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        mover, opponent = play(mover, opponent, square)
         colour = int64(1) - colour
 
 
 @kernel()
-def gradient_of_game(nets, gradient, work, rules, turns):
+def gradient_of_game(nets, gradient, work, hyper, turns):
     """Write Σ (P_{t+1} − P_t) ∇P_t over the recorded turns."""
     for i in range(gradient.everything.size):
         gradient.everything[i] = 0.0
     for turn in range(turns):
         error = work.targets[turn] - work.predictions[turn]
         mover, opponent = work.movers[turn], work.opponents[turn]
-        add_gradient(nets, gradient, work, work.colours[turn], mover, opponent, error, rules)
-    if rules.symmetric:  # the eight share a parameter, and so the sum of their gradients
+        add_gradient(nets, gradient, work, work.colours[turn], mover, opponent, error, hyper)
+    if hyper.symmetric:  # the eight share a parameter, and so the sum of their gradients
         for array in (gradient.biases, gradient.outputs):
             for colour in range(2):
                 for k in range(array.shape[2]):
@@ -186,13 +177,13 @@ def gradient_of_game(nets, gradient, work, rules, turns):
 
 
 @kernel()
-def train(nets, gradient, work, rules, workspace, seed, first, count, statistics):
+def train(nets, gradient, work, hyper, workspace, seed, first, count, statistics):
     """Games ``first`` … ``first + count − 1``, each followed by its update. A game's number makes its chances."""
     for number in range(first, first + count):
-        turns, margin = play_game(nets, work, rules, workspace, random_stream(seed, uint64(number)))
-        gradient_of_game(nets, gradient, work, rules, turns)
+        turns, margin = play_game(nets, work, hyper, workspace, random_stream(seed, uint64(number)))
+        gradient_of_game(nets, gradient, work, hyper, turns)
         for i in range(gradient.everything.size):
-            nets.everything[i] += rules.alpha * gradient.everything[i]
+            nets.everything[i] += hyper.alpha * gradient.everything[i]
         for turn in range(turns):
             statistics[SQUARED] += (work.targets[turn] - work.predictions[turn]) ** 2
         statistics[TURNS] += turns
@@ -232,11 +223,11 @@ class LeouskiLearner(Learner):
         self._config, self._staged, self._parts = net.config, isinstance(inner, Staged), len(parts)
         self._maps, self._symmetric = triangle.maps, triangle.symmetric
         learned = isinstance(inner, Staged) and inner.gate == "learned"
-        chances = round(ignore * CHANCES)
-        self.rules = Rules(float(alpha), chances, exact_below, triangle.scale, triangle.symmetric, learned)
+        chances = round(ignore * ALWAYS)
+        self.hyper = Hyperparameters(float(alpha), chances, exact_below, triangle.scale, triangle.symmetric, learned)
         self.nets, self.gradient = (self._new_nets(20 if triangle.empties else 10) for _ in range(2))
         self.work = self._new_work()
-        self.workspace = Workspace(TranspositionTable(TABLE_MB), np.zeros(8, np.uint8))
+        self.workspace = label_workspace(TABLE_MB)
         self._set({name: tensor.double().numpy() for name, tensor in net.state_dict().items()})
 
     @property
@@ -270,7 +261,7 @@ class LeouskiLearner(Learner):
         statistics = np.zeros(4)
         seed = np.uint64(self.seed % 2**64)
         numbers = games.start, len(games)
-        train(self.nets, self.gradient, self.work, self.rules, self.workspace.address, seed, *numbers, statistics)
+        train(self.nets, self.gradient, self.work, self.hyper, self.workspace.address, seed, *numbers, statistics)
         self.games += len(games)
         if not np.isfinite(self.nets.everything).all():
             raise OthelloError(f"the nets have grown beyond all bounds after {self.games} games; lower alpha")

@@ -58,12 +58,12 @@ class Work(NamedTuple):
     targets: np.ndarray  # [60]: P_{t+1}
 
 
-class Rules(NamedTuple):
-    """Numbers that kernels need."""
+class Hyperparameters(NamedTuple):
+    """What stays the same in a training: how it learns, and of what kind the nets are."""
 
     alpha: float
-    ignore: int  # of CHANCES
-    exact_below: int
+    ignore: int  # chances of 2³² that a better move is not taken
+    exact_below: int  # empties
     scale: float  # discs
     symmetric: bool
     learns_coefficients: bool
@@ -145,7 +145,7 @@ def value_at(nets, work, level, colour, discs):
 
 
 @kernel()
-def add_gradient(nets, gradient, work, colour, mover, opponent, factor, rules):
+def add_gradient(nets, gradient, work, colour, mover, opponent, factor, hyper):
     """Add ``factor`` · ∇P of a position. P = Σ c_i Squash(b_i + Σ o Squash(sums)), and Squash' = (1 − Squash²) / 2."""
     begin(nets, work, colour, mover, opponent)
     discs = popcount(mover | opponent)
@@ -153,7 +153,7 @@ def add_gradient(nets, gradient, work, colour, mover, opponent, factor, rules):
     columns, count = work.columns.size, work.values.size
     maps = columns // count
     for i in range(count):
-        if rules.learns_coefficients:
+        if hyper.learns_coefficients:
             gradient.coefficients[colour, discs, i] += factor * work.values[i]
         slope = factor * nets.coefficients[colour, discs, i] * (1 - work.values[i] ** 2) / 2
         gradient.output_bias[colour, i] += slope

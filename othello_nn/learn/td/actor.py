@@ -30,16 +30,13 @@ from othello_nn.engine.workspace import (
     SWITCHES,
     Workspace,
 )
-from othello_nn.game.rules import START_MOVER, START_OPPONENT
-from othello_nn.kernels.bits import flips_of, legal_of, popcount
-from othello_nn.kernels.board import ONE, ZERO, final_score, nth_square
-from othello_nn.kernels.chance import below, next_random, random_stream
+from othello_nn.kernels.bits import popcount
+from othello_nn.kernels.board import START, ZERO, final_score, play, side_to_move
+from othello_nn.kernels.chance import ALWAYS, below, chance_move, next_random, random_stream
 from othello_nn.kernels.jit import kernel
 from othello_nn.learn.td.trajectory import MOST_MOVES, Trajectory
 
 CHUNK = 64  # games a thread plays at a time
-START = np.uint64(START_MOVER), np.uint64(START_OPPONENT)
-ALWAYS = 1 << 32
 
 
 @kernel()
@@ -76,21 +73,15 @@ def play_games(
         mover, opponent = START
         black, empties, row = True, int64(60), int64(0)
         while True:
-            moves = legal_of(mover, opponent)
+            mover, opponent, moves, passed = side_to_move(mover, opponent)
+            black = black != passed
             if moves == ZERO:
-                mover, opponent, black = opponent, mover, not black
-                moves = legal_of(mover, opponent)
-                if moves == ZERO:
-                    break
+                break
             learners = not against or black == learner_black
-            state = next_random(state)
             in_opening = empties > opening
-            if in_opening or below(state, int64(ALWAYS)) < epsilon:
-                state = next_random(state)
-                square = nth_square(moves, below(state, popcount(moves)))
-                chance = in_opening or cut
-            else:
-                chance = False
+            square, state = chance_move(moves, int64(ALWAYS) if in_opening else int64(epsilon), state)
+            chance = square >= int64(0) and (in_opening or cut)
+            if square < int64(0):
                 if learners:
                     if black:
                         square, state = one_ply(as_black, scratch, mover, opponent, moves, empties, state)
@@ -100,8 +91,8 @@ def play_games(
                     square, state = one_ply(rival_black, scratch, mover, opponent, moves, empties, state)
                 else:
                     square, state = one_ply(rival_white, scratch, mover, opponent, moves, empties, state)
-            turned = flips_of(mover, opponent, square)
-            mover, opponent, black = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), not black
+            mover, opponent = play(mover, opponent, square)
+            black = not black
             empties -= int64(1)
             if learners:
                 movers[game, row], opponents[game, row] = mover, opponent

@@ -4,7 +4,7 @@ The first eight are those of the tournament report (its section 4), as differenc
 opponent's side, or ±1 for one side's advantage:
 
 * ``score``: discs; ``corners``: discs in corners; ``frontier``: discs beside an empty square;
-* ``mobility``: legal moves; ``stability``: discs that can never be turned (``game/kernels.stable_discs``);
+* ``mobility``: legal moves; ``stability``: discs that can never be turned (``kernels/board.stable_discs``);
 * ``global parity``: +1 if the mover will make the last move of the game, should nobody pass, else −1;
 * ``access``: regions of empty squares into which a side can play. Squares are of one region if steps in the eight
   directions over empty squares connect them;

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import int64, types, uint64
+from numba import int64, types
 
 from othello_nn.engine.leaf.lanes import emit_cells, emit_sum, feature_kernels, named_intrinsic
 from othello_nn.engine.leaf.shapes import Shapes, symmetric_placements
@@ -26,14 +26,13 @@ from othello_nn.kernels.bits import (
     I32,
     I64,
     emit_ends,
-    flips_of,
     intrinsic,
     legal_of,
     load_i32,
     lowest_square,
     popcount,
 )
-from othello_nn.kernels.board import ONE, ZERO, neighbours
+from othello_nn.kernels.board import ONE, ZERO, neighbours, play
 from othello_nn.kernels.jit import kernel
 
 COUNTS = 36  # entries of a curve: 0…34, and 35 or more
@@ -136,8 +135,8 @@ def lost_regions(mover, opponent, moves):
     while moves != ZERO and rest & beside != ZERO:
         square = lowest_square(moves)
         moves &= moves - ONE
-        turned = flips_of(mover, opponent, square)
-        entered = legal_of(mover ^ turned ^ (ONE << uint64(square)), opponent ^ turned) & rest
+        theirs, mine = play(mover, opponent, square)
+        entered = legal_of(mine, theirs) & rest
         if entered != ZERO:
             rest &= ~connected(entered, empty)
     lost = int64(0)
