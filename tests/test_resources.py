@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from net_oracle import squares_checkpoint
 
 from othello_nn import resources
 from othello_nn.cli import main as cli
 from othello_nn.config import load_preset
 from othello_nn.learn.runs import Run, RunError
+from othello_nn.nets import load_net
 from othello_nn.players import PlayerError, make_player, player_names
 from othello_nn.players.catalog import is_built_in
 from othello_nn.players.simple import SWH
@@ -57,6 +59,14 @@ def test_shipped_nets_runs_and_files(here):
         assert find_net(name).resolve() == here / path
     assert find_run("quick-1") == find_run("runs/quick-1") == Path("runs/quick-1")
     assert find_run("champion") is None
+
+
+def test_a_net_is_loaded_by_its_name(here):
+    path = add_run("quick-1")
+    assert torch.equal(load_net("quick-1").weight, load_net(path).weight)
+    assert load_net("champion").kind == "ntuple"
+    with pytest.raises(UnknownNetError, match="did you mean 'champion'"):
+        load_net("champoin")
 
 
 def test_what_is_found_first(here):

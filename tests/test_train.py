@@ -170,16 +170,16 @@ def test_trained_nets_play(train):
     """Two updates, saved, resumed, compiled, checked, played."""
     for name in ("tables", "triangle"):
         games = {"tables": 32, "triangle": 16}[name]
-        train(*words(name, "--games", str(games), "--run", name))
-        train("--resume", name, "--games", str(2 * games), "--threads", "1")
-        path = f"runs/{name}/net.safetensors"
+        train(*words(name, "--games", str(games), "--run", f"my-{name}"))
+        train("--resume", f"my-{name}", "--games", str(2 * games), "--threads", "1")
+        path = f"runs/my-{name}/net.safetensors"
         saved = checkpoint.Checkpoint.load(path)
         assert saved.info["games"] == 2 * games
         evaluator = load_evaluator(path)
         checks = saved.checks
         found = evaluator.discs(checks.movers, checks.opponents)
         assert found == pytest.approx(np.clip(checks.discs, -62, 62), abs=0.1)
-        player, position, plies = make_player(f"{path}:depth=2"), Position.start(), 0
+        player, position, plies = make_player(f"my-{name}:depth=2"), Position.start(), 0
         while not position.is_over:
             position = position.play(player.choose(position).move)
             plies += 1
@@ -310,6 +310,8 @@ def test_a_killed_run_is_resumed_to_the_same_net(train):
         (("--minutes", "nan"), "a number of minutes"),
         (("--run", "../escape"), "'../escape' cannot be a run's name"),
         (("--run", ".hidden"), "'.hidden' cannot be a run's name"),
+        (("--run", "swh"), "a run cannot be called 'swh', since a player is called that"),
+        (("--resume", "runs/nothing"), "there is no run 'runs/nothing'; there are none in runs"),
         (("--resume", "nothing"), "there is no run 'nothing'; there are none in runs"),
         (("--resume", "x", "--set", "td.lambda=0.5"), "--set cannot go with --resume"),
         (("--resume", "x", "--seed", "0"), "--seed cannot go with --resume"),
@@ -393,11 +395,10 @@ def test_states_that_cannot_be_resumed(train, mistake):
 
 def test_a_net_to_start_from_is_not_asked_for_again(train):
     train(*words("tables", "--games", "16", "--run", "first"))
-    begin = ("--set", "init=runs/first/net.safetensors")
-    train(*words("tables", "--games", "16", "--run", "second", *begin))
+    train(*words("tables", "--games", "16", "--run", "second", "--set", "init=first"))
     Path("runs/first/net.safetensors").unlink()
     assert train("--resume", "second", "--games", "32", "--threads", "1")[0] == 0
-    assert json.loads(Path("runs/second/config.json").read_text())["init"] == "runs/first/net.safetensors"
+    assert json.loads(Path("runs/second/config.json").read_text())["init"] == "first"
 
 
 def test_runs_in_another_folder(train, tmp_path):

@@ -41,7 +41,7 @@ def players(arguments: Namespace) -> int:
         return 0
     for name, entry in names.items():
         print(f"{name:14s} {entry.description}{f' ({entry.default})' if entry.default else ''}")
-    print(f"{'FILE':14s} search with a net of your own, a path that ends in .safetensors")
+    print(f"{'RUN, FILE':14s} search with a net of your own: a run's name, or a path that ends in .safetensors")
     print(f"{'tuples:FILE':14s} n-tuples in the Othello League's text format (depth=1)")
     print(f"{'gtp:COMMAND':14s} another program that speaks GTP, such as gtp:gtp-rhino (timeout=60)")
     print(f"{'nboard:COMMAND':14s} another program that speaks NBoard's protocol (depth=12,timeout=60)")

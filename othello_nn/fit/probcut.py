@@ -13,7 +13,6 @@ import random
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from othello_nn.engine.leaf.compile import ColouredEvaluator, compile_checkpoint
 from othello_nn.engine.probcut import MIN_DEPTH, TERMS, ProbCut, shallow_depth, terms
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
+from othello_nn.resources import find_net
 
 
 def sample_positions(engine, rng: random.Random, count: int) -> Iterator[Position]:
@@ -79,17 +79,18 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m othello_nn.fit.probcut", description=__doc__.partition("\n")[0])
-    parser.add_argument("checkpoint", type=Path, help="net to fit; the result is stored in the same file")
+    parser.add_argument("net", help="net to fit: a run's name or a file; the result is stored in the same file")
     parser.add_argument("--positions", type=int, default=800)
     parser.add_argument("--depth", type=int, default=9, help="deepest search (default 9)")
     parser.add_argument("--solve", type=int, default=18, help="solve positions of up to this many empties (default 18)")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args(argv)
     try:
-        checkpoint = Checkpoint.load(args.checkpoint)
-        evaluator = compile_checkpoint(checkpoint, args.checkpoint.stem)
+        path = find_net(args.net)
+        checkpoint = Checkpoint.load(path)
+        evaluator = compile_checkpoint(checkpoint, path.stem)
         if isinstance(evaluator, ColouredEvaluator):
-            raise ValueError(f"{args.checkpoint}: ProbCut needs a net that does not look at the colour to move")
+            raise ValueError(f"{path}: ProbCut needs a net that does not look at the colour to move")
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -104,7 +105,7 @@ def main(argv: list[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    replace(checkpoint, probcut=fitted.log_sigma).save(args.checkpoint)
+    replace(checkpoint, probcut=fitted.log_sigma).save(path)
     for empties in (12, 16, 20, 24, 32, 40, 48):
         depths = [d for d in (4, 6, 8, 10, empties) if d <= empties]
         cells = "  ".join(f"{d}:{float(fitted.sigma(empties, d, shallow_depth(d))):.1f}" for d in depths)

@@ -19,6 +19,7 @@ import torch
 from othello_nn.checkpoint import UNIT, Checkpoint, Checks, check_positions
 from othello_nn.nets.base import Net, NetError, make_net
 from othello_nn.nets.ntuple import NTupleNet
+from othello_nn.resources import find_net
 
 
 def export(
@@ -63,15 +64,16 @@ def _quantised(weight: np.ndarray, shared: bool) -> np.ndarray:
 
 
 def load_net(source: Checkpoint | str | Path) -> Net:
-    """The net of a checkpoint or of a checkpoint's file, in float32 on the CPU."""
-    checkpoint = source if isinstance(source, Checkpoint) else Checkpoint.load(source)
+    """The net of a checkpoint, of a file, or by its name (``find_net``), in float32 on the CPU."""
     where = "the checkpoint" if isinstance(source, Checkpoint) else str(source)
-    net = make_net(checkpoint.net)
+    if not isinstance(source, Checkpoint):
+        source = Checkpoint.load(find_net(source) if isinstance(source, str) else source)
+    net = make_net(source.net)
     state = net.state_dict()
-    if state.keys() != checkpoint.arrays.keys():
-        odd = sorted(state.keys() ^ checkpoint.arrays.keys())
+    if state.keys() != source.arrays.keys():
+        odd = sorted(state.keys() ^ source.arrays.keys())
         raise NetError(f"{where}: {odd[0]!r} is {'missing' if odd[0] in state else 'not part of such a net'}")
-    for name, array in checkpoint.float_arrays.items():
+    for name, array in source.float_arrays.items():
         if array.shape != tuple(state[name].shape):
             raise NetError(f"{where}: {name!r} has the shape {array.shape}, expected {tuple(state[name].shape)}")
         state[name] = torch.from_numpy(array)

@@ -249,7 +249,7 @@ def _ntuple(options: NTupleOptions, arrays: Arrays, white: bool) -> Parts:
 def _tuple_tables(options: NTupleOptions, arrays: Arrays) -> tuple[Shapes, np.ndarray]:
     """Shapes, and weights [rows, cells] or [rows, cells, dim] with the shared row added in, whole or float."""
     if isinstance(options.tuples, str):
-        raise CompileError(f"the tuples of the net must be lists of squares, not the name of a set, {options.tuples!r}")
+        raise CompileError(f"the tuples of the net must be lists of squares 0…63, not the name {options.tuples!r}")
     try:
         shapes = _shapes_of(options.tuples)
     except (TypeError, IndexError, ValueError) as error:
