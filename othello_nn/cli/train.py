@@ -19,7 +19,7 @@ from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
 from othello_nn.errors import OthelloError
 from othello_nn.options import Number, Whole, add_flag
 from othello_nn.program import PLAY, TRAIN, command, note, torchrun_program
-from othello_nn.resources import RUNS, shipped_nets
+from othello_nn.resources import RUNS, find_net, find_run, shipped_nets
 
 if TYPE_CHECKING:
     from othello_nn.learn.distributed import Processes
@@ -170,9 +170,9 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
     else:
         if code := _prepare(train, arguments, config):
             return code
-        net = arguments.runs / config.init / "net.safetensors"
-        if config.init and arguments.runs != RUNS and net.is_file():
-            config = config.changed(init=str(net))  # a name alone would be looked for in runs/
+        if config.init and arguments.runs != RUNS and find_run(config.init, arguments.runs):
+            # A name alone would be looked for in runs/.
+            config = config.changed(init=str(find_net(config.init, arguments.runs)))
     device = choose_device(arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
     processes = distributed.join(device)
     try:
