@@ -15,7 +15,6 @@ defined. The definition is used here.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
@@ -23,13 +22,14 @@ import numpy as np
 from numba import int64, uint64
 
 from othello_nn.engine.oneply import new_scratch
+from othello_nn.errors import OthelloError
 from othello_nn.fit.features import mixed_move
+from othello_nn.fit.tool import exit_code, parser_of
 from othello_nn.game.rules import transform_square
 from othello_nn.game.syntax import square_name
 from othello_nn.kernels.board import START, ZERO, final_score, play, side_to_move
 from othello_nn.kernels.chance import random_stream
 from othello_nn.kernels.jit import kernel
-from othello_nn.players.base import PlayerError
 from othello_nn.players.classic.features import shipped_features
 
 GAMES, EVERY = 5000, 6
@@ -111,32 +111,24 @@ def gains(games: int, seed: int, empties: Sequence[int]) -> dict[str, list[float
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    head, _, rest = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m othello_nn.fit.information",
-        description=head,
-        epilog=rest,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = parser_of("information", __doc__)
     parser.add_argument("--games", type=int, default=GAMES, help=f"default {GAMES}")
     parser.add_argument("--every", type=int, default=EVERY, metavar="PLIES", help=f"a column each (default {EVERY})")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args(argv)
-    try:
+
+    def work() -> None:
         for name, low, high in (("games", 1, MOST_GAMES), ("every", 1, 60), ("seed", 0, 2**32)):
             if not low <= getattr(args, name) <= high:
-                raise PlayerError(f"{name} must be {low} to {high}, not {getattr(args, name)}")
+                raise OthelloError(f"{name} must be {low} to {high}, not {getattr(args, name)}")
         empties = range(60 - args.every, -1, -args.every)
         found = gains(args.games, args.seed, empties)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print("| empties | " + " | ".join(map(str, empties)) + " |")
-    print("|---" * (len(empties) + 1) + "|")
-    for name, row in found.items():
-        print(f"| {name} | " + " | ".join(f"{gain:.3f}" for gain in row) + " |")
-    return 0
+        print("| empties | " + " | ".join(map(str, empties)) + " |")
+        print("|---" * (len(empties) + 1) + "|")
+        for name, row in found.items():
+            print(f"| {name} | " + " | ".join(f"{gain:.3f}" for gain in row) + " |")
+
+    return exit_code(work)
 
 
 if __name__ == "__main__":
