@@ -20,7 +20,7 @@ from othello_nn.checkpoint import Checkpoint, CheckpointError
 from othello_nn.engine.leaf.shapes import symmetric
 from othello_nn.engine.score import LEAF_LIMIT
 from othello_nn.fit import keyano as fit_keyano
-from othello_nn.fit import keyano_statistics
+from othello_nn.fit import keyano_statistics, tool
 from othello_nn.fit.keyano_games import SOLVED_EMPTIES, play_games
 from othello_nn.fit.keyano_statistics import blended_value, lost_of, non_negative_fit
 from othello_nn.game import OthelloError, Position, rules
@@ -337,7 +337,7 @@ def test_a_small_fit_from_games_to_a_player(tmp_path, monkeypatch, capsys):
         (["--games", "3"], "--games is 3; it must be a whole number from 10"),
         (["--depth", "0"], "--depth is 0; it must be a whole number from 1"),
         (["--seed", "-1"], "--seed is -1; it must be a whole number from 0"),
-        (["--out", "nowhere/x.safetensors"], "there is no folder 'nowhere' for --out"),
+        (["--out", "nowhere/x.safetensors"], "there is no folder 'nowhere' for the result"),
     ],
 )
 def test_mistakes_in_the_command_are_explained(arguments, message, capsys):
@@ -349,7 +349,7 @@ def test_a_file_that_cannot_be_written_is_noticed_before_the_games(tmp_path, mon
     def refuse(**where):
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(fit_keyano.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(tool.tempfile, "TemporaryFile", refuse)
     monkeypatch.setattr(fit_keyano, "play_games", None)
     assert fit_keyano.main(["--out", str(tmp_path / "x")]) == 2
     assert capsys.readouterr().err == f"error: {str(tmp_path / 'x')!r} cannot be written: Read-only file system\n"

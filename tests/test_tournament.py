@@ -6,11 +6,11 @@ import random
 import numpy as np
 import pytest
 
-from othello_nn.arena.game import Entrant
 from othello_nn.arena.openings import Opening, leouski60
 from othello_nn.arena.rating import ELO, ratings
 from othello_nn.arena.statistics import elo_difference
 from othello_nn.arena.tournament import Journal, TournamentError, play_tournament, round_robin
+from othello_nn.arena.workers import Entrant
 from othello_nn.cli.main import main
 from othello_nn.game import Position
 from othello_nn.game.formats.files import read_games

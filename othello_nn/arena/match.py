@@ -3,7 +3,7 @@
     result = play_match("champion:depth=4", "swh", make_openings("leouski60", None))
     result.score, result.interval
 
-``game.py`` plays the games. With a sequential test (``sprt.py``) the match ends as soon as the result is decided.
+``workers.py`` plays the games. With a sequential test (``sprt.py``) the match ends as soon as the result is decided.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from othello_nn.arena.game import Effort, Entrant, Pairing, PlayedGame, PlayerMaker, Workers
+from othello_nn.arena.game import Effort, Pairing, PlayedGame
 from othello_nn.arena.openings import Opening
 from othello_nn.arena.sprt import Sprt
 from othello_nn.arena.statistics import elo_difference, wilson_interval
+from othello_nn.arena.workers import Entrant, PlayerMaker, Workers
 
 A, B = 0, 1
 

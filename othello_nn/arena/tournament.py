@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from othello_nn.arena.game import Effort, Entrant, Pairing, PlayedGame, PlayerMaker, Workers
+from othello_nn.arena.game import Effort, Pairing, PlayedGame
 from othello_nn.arena.match import pair_up
 from othello_nn.arena.openings import Opening
 from othello_nn.arena.rating import Rating, ratings
+from othello_nn.arena.workers import Entrant, PlayerMaker, Workers
 from othello_nn.errors import OthelloError
 from othello_nn.game.position import Position
 from othello_nn.game.record import Game, MoveNote

@@ -8,10 +8,11 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from othello_nn.arena.game import Effort, Entrant, PlayedGame
+from othello_nn.arena.game import Effort, PlayedGame
 from othello_nn.arena.match import MatchResult, pair_up, play_match
 from othello_nn.arena.openings import LEOUSKI60, Opening, make_openings
 from othello_nn.arena.sprt import ACCEPT, LARGEST_ELO, REJECT, Sprt
+from othello_nn.arena.workers import Entrant
 from othello_nn.cli.base import INTERRUPTED, Failure, UsageError
 from othello_nn.game.record import Game
 from othello_nn.players.catalog import player_names

@@ -6,8 +6,8 @@
 Stages of two plies are learnt one after the other, the last of the game first. Each has positions of its own, from
 games whose moves are random (10 %), greedy (20 %: turn the most discs) or the best at 1-ply (70 %), as in the
 tournament report. What they are worth is asked of the exact solver with few empties, else of a search that ends in
-stages already learnt: so the truth travels backwards. ``learn/backwards.py`` does the same for n-tuple nets, and its
-kernel labels the positions here too.
+stages already learnt (``fit/labels.py``): so the truth travels backwards. ``learn/backwards.py`` does the same for
+n-tuple nets.
 
 The report changed its weights a little after each position, towards the value that the search had found. The same
 squared error has its minimum where a linear equation says, so here a stage is one least-squares fit, without a learning
@@ -17,7 +17,6 @@ weight (there are no corners to learn from in the opening) it stays near that of
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from numba import int64, uint64
 
 from othello_nn.engine.oneply import new_scratch, one_ply
 from othello_nn.fit.labels import FOCUS_DISCS, Labelled, label_positions, label_workspace
+from othello_nn.fit.tool import check_place, exit_code, parser_of, tell
 from othello_nn.kernels.bits import flips_of, lowest_square, popcount
 from othello_nn.kernels.board import ONE, START, ZERO, play, side_to_move
 from othello_nn.kernels.chance import below, next_random, random_move, random_stream
@@ -49,7 +49,6 @@ POSITIONS = 4000
 PULL = 20.0
 CHUNK = 100  # positions labelled in one step: between steps the program listens to Ctrl-C
 TESTED = 10  # one position in so many is kept from the fit, to tell its error
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -174,14 +173,7 @@ def fit(recipe: Recipe, on_stage: Callable[[int, int, float], None] | None = Non
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    head, _, rest = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m othello_nn.fit.features",
-        description=head,
-        epilog=rest,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = parser_of("features", __doc__)
     parser.add_argument("--positions", type=int, default=POSITIONS, help=f"for each stage (default {POSITIONS})")
     parser.add_argument("--depth", type=int, default=DEPTH, help=f"plies of the searches (default {DEPTH})")
     parser.add_argument("--seed", type=int, default=1)
@@ -192,27 +184,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     started = time.perf_counter()
 
-    def tell(stage: int, positions: int, error: float) -> None:
+    def on_stage(stage: int, positions: int, error: float) -> None:
         fewest, most = stage_empties(stage)
-        seconds = time.perf_counter() - started
         line = f"{fewest:2} to {most:2} empties: {positions} positions, error {error:.2f} discs"
-        print(f"{line}, {seconds:.0f} s", file=sys.stderr, flush=True)
+        tell(f"{line}, {time.perf_counter() - started:.0f} s")
 
-    try:
+    def work() -> None:
         recipe = Recipe(args.positions, args.depth, seed=args.seed, without=tuple(args.without))
-        if not args.out.parent.is_dir():
-            raise ValueError(f"there is no folder {str(args.out.parent)!r} for the result")
-        if args.out.is_dir():
-            raise ValueError(f"{str(args.out)!r} is a folder; name a file for the result")
-        fit(recipe, tell).save(args.out)
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; nothing was saved", file=sys.stderr)
-        return INTERRUPTED
-    print(f"weights in {args.out}")
-    return 0
+        check_place(args.out)
+        fit(recipe, on_stage).save(args.out)
+        print(f"weights in {args.out}")
+
+    return exit_code(work, "interrupted; nothing was saved")
 
 
 if __name__ == "__main__":

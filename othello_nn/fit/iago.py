@@ -10,23 +10,23 @@ discs (least squares).
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Iterator
 
 import numpy as np
 
-from othello_nn.engine.driver import Engine, Limit, Options
+from othello_nn.engine.driver import Engine, Options
 from othello_nn.engine.leaf.compile import shipped_evaluator
 from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
+from othello_nn.fit.games import OPENING_PLIES, noisy_game
+from othello_nn.fit.tool import add_numbers, check_numbers, exit_code, parser_of
 from othello_nn.game.position import Position
-from othello_nn.game.rules import PASS
-from othello_nn.options import Whole, add_flag
+from othello_nn.options import Whole
 from othello_nn.players.classic.iago import iago_evaluator
 from othello_nn.players.classic.iago_edges import turns_on_edge
 
-OPENING_PLIES, NOISES, DEPTH = 8, (0.0, 0.1, 0.3), 2
+NOISES = (0.0, 0.1, 0.3)
 RANKS = [[8 * line + i for i in range(8)] for line in (0, 7)]
 FILES = [[8 * i + line for i in range(8)] for line in (0, 7)]
 FIRST, LAST = 4, 50  # empties of the positions that the scale is fitted to: between the opening and the solver
@@ -36,18 +36,7 @@ def play_games(games: int, rng: random.Random) -> Iterator[list[Position]]:
     """The positions of each game, the last one over."""
     engine = Engine(shipped_evaluator(), Options(table_mb=1))
     for _ in range(games):
-        positions, noise = [Position.start()], rng.choice(NOISES)
-        while not (position := positions[-1]).is_over:
-            if position.must_pass:
-                move = PASS
-            elif len(positions) <= OPENING_PLIES or rng.random() < noise:
-                move = rng.choice(position.legal_moves)
-            else:
-                found = engine.search(position, Limit(depth=DEPTH)).move
-                assert found is not None  # the game is not over
-                move = found
-            positions.append(position.play(move))
-        yield positions
+        yield list(noisy_game(engine, rng, rng.choice(NOISES)))
 
 
 def count_chances(positions: list[Position]) -> np.ndarray:
@@ -78,19 +67,19 @@ def fit_scale(values: np.ndarray, results: np.ndarray) -> tuple[float, float]:
     return float(scales[best]), float(errors[best])
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m othello_nn.fit.iago", description=__doc__.partition("\n")[0])
-    add_flag(parser, "--games", "N", Whole(1000, "games to play", 1))
-    add_flag(parser, "--seed", "S", Whole(1, "of the random moves"))
-    arguments = parser.parse_args(argv)
+NUMBERS = {"games": Whole(1000, "games to play", 1), "seed": Whole(1, "of the random moves")}
+
+
+def run(games: int, seed: int) -> None:
+    """Play, measure, print."""
     positions, results = [], []
-    for game in play_games(arguments.games, random.Random(arguments.seed)):
+    for game in play_games(games, random.Random(seed)):
         black = game[-1].black_score()
         for position in game[OPENING_PLIES:-1]:
             positions.append(position)
             results.append(black if position.black_to_move else -black)
     counts = count_chances(positions)
-    print(f"{len(positions):,} positions of {arguments.games:,} games")
+    print(f"{len(positions):,} positions of {games:,} games")
     for own, other in zip(*np.nonzero(counts[:, :, 0]), strict=True):
         seen, legal = counts[own, other]
         print(f"{own} own and {other} other neighbours: {legal / seen:.3f} of {seen:,}")
@@ -100,7 +89,18 @@ def main(argv: list[str] | None = None) -> int:
     )
     scale, error = fit_scale(iago_evaluator().values(movers, opponents), np.array(results, float)[chosen])
     print(f"scale {scale:,.0f}, error {error:.1f} discs, {len(chosen):,} positions of {FIRST} to {LAST} empties")
-    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = parser_of("iago", __doc__)
+    add_numbers(parser, NUMBERS)
+    args = parser.parse_args(argv)
+
+    def work() -> None:
+        check_numbers(args, NUMBERS)
+        run(args.games, args.seed)
+
+    return exit_code(work)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ defined. The definition is used here.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
@@ -24,6 +23,7 @@ from numba import int64, uint64
 
 from othello_nn.engine.oneply import new_scratch
 from othello_nn.fit.features import mixed_move
+from othello_nn.fit.tool import add_numbers, check_numbers, exit_code, parser_of
 from othello_nn.game.rules import transform_square
 from othello_nn.game.syntax import square_name
 from othello_nn.kernels.board import START, ZERO, final_score, play, side_to_move
@@ -32,7 +32,7 @@ from othello_nn.kernels.jit import kernel
 from othello_nn.options import Whole
 from othello_nn.players.classic.features import shipped_features
 
-FLAGS = {
+NUMBERS = {
     "games": Whole(5000, "games to play", 1, 10**6),
     "every": Whole(6, "plies from one column to the next", 1, 60),
     "seed": Whole(1, "of the games", 0, 2**32),
@@ -114,30 +114,20 @@ def gains(games: int, seed: int, empties: Sequence[int]) -> dict[str, list[float
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    head, _, rest = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m othello_nn.fit.information",
-        description=head,
-        epilog=rest,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    for name, option in FLAGS.items():
-        parser.add_argument(f"--{name}", type=int, default=option.default, help=f"{option.sentence} ({option.default})")
+    parser = parser_of("information", __doc__)
+    add_numbers(parser, NUMBERS)
     args = parser.parse_args(argv)
-    try:
-        for name, option in FLAGS.items():
-            option.check(name, getattr(args, name))
+
+    def work() -> None:
+        check_numbers(args, NUMBERS)
         empties = range(60 - args.every, -1, -args.every)
         found = gains(args.games, args.seed, empties)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print("| empties | " + " | ".join(map(str, empties)) + " |")
-    print("|---" * (len(empties) + 1) + "|")
-    for name, row in found.items():
-        print(f"| {name} | " + " | ".join(f"{gain:.3f}" for gain in row) + " |")
-    return 0
+        print("| empties | " + " | ".join(map(str, empties)) + " |")
+        print("|---" * (len(empties) + 1) + "|")
+        for name, row in found.items():
+            print(f"| {name} | " + " | ".join(f"{gain:.3f}" for gain in row) + " |")
+
+    return exit_code(work)
 
 
 if __name__ == "__main__":

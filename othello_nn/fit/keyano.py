@@ -10,23 +10,19 @@ number of moves; at last Multi-ProbCut for the search. ``keyano_statistics.py`` 
 from __future__ import annotations
 
 import argparse
-import random
 import sys
-import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from othello_nn.engine.driver import Engine, Options
 from othello_nn.engine.leaf.compile import shipped_evaluator
 from othello_nn.engine.leaf.shapes import mirrored_cells
 from othello_nn.engine.probcut import ProbCut, shallow_depth
 from othello_nn.errors import OthelloError
-from othello_nn.fit.keyano_games import CHUNK, SOLVED_EMPTIES, Labelled, play_games
+from othello_nn.fit.keyano_games import CHUNK, SOLVED_EMPTIES, play_games
 from othello_nn.fit.keyano_statistics import (
     WELL_SAMPLED,
     blended_value,
@@ -36,8 +32,9 @@ from othello_nn.fit.keyano_statistics import (
     mobility_of,
     pattern_means,
 )
-from othello_nn.fit.probcut import fit as fit_probcut
-from othello_nn.fit.probcut import measure, sample_positions
+from othello_nn.fit.labels import Labelled
+from othello_nn.fit.probcut import fit_evaluator
+from othello_nn.fit.tool import add_numbers, check_numbers, check_place, exit_code, parser_of, tell
 from othello_nn.options import Whole
 from othello_nn.players.classic.keyano import FITTED, KeyanoEvaluator
 from othello_nn.players.classic.keyano_kernels import COUNTS, PATTERNS, SHAPES, TERMS, UNIT, WEIGHT_UNIT, WEIGHTS
@@ -50,8 +47,6 @@ TESTED = 10  # one well-sampled configuration in so many is kept from the net, t
 FEWEST_TAUGHT = 50  # with fewer well-sampled configurations the estimate is their mean
 PROBCUT_DEPTH, PROBCUT_SOLVE = 8, 16
 LARGEST_DISCS = 64.0
-
-Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -119,7 +114,7 @@ def net_estimates(squares: tuple[int, ...], counts: np.ndarray, means: np.ndarra
     return np.clip(estimates, -LARGEST_DISCS, LARGEST_DISCS), error, float(means[kept].std())
 
 
-def fit_patterns(leaf: Any, data: Labelled, seed: int, tell: Tell) -> tuple[np.ndarray, list[PatternReport]]:
+def fit_patterns(leaf: Any, data: Labelled, seed: int) -> tuple[np.ndarray, list[PatternReport]]:
     """``[cells]`` in discs: the value of every configuration."""
     counts, means = pattern_means(leaf, data)
     values, reports = np.zeros(SHAPES.cells), []
@@ -143,7 +138,7 @@ def _parity(data: Labelled, curves: np.ndarray, exact: np.ndarray):
     table: dict[str, list[float]] = {"exact": [], "approximate": [], "approximate + parity": []}
     by_cost = np.zeros((len(SHOWN_MOVES), len(PARITY_COSTS)))
     for stage, moves in enumerate(SHOWN_MOVES):
-        part = Labelled(*(x[played == moves] for x in (data.movers, data.opponents, data.labels)))
+        part = data.pick(played == moves)
         approximate, lost = mobility_of(curves, part, False), lost_of(part) @ np.array([1.0, -1.0])
         table["exact"].append(_correlation(mobility_of(exact, part, True), part.labels))
         by_cost[stage] = [_correlation(approximate - cost * lost, part.labels) for cost in PARITY_COSTS]
@@ -158,13 +153,13 @@ def _correlation(values: np.ndarray, labels: np.ndarray) -> float:
     return float(np.corrcoef(values, labels)[0, 1])
 
 
-def fit(data: Labelled, seed: int, tell: Tell = print) -> Fit:
+def fit(data: Labelled, seed: int) -> Fit:
     """Everything but ProbCut, from labelled positions."""
     import torch
 
     torch.set_num_threads(1)  # nets this small only lose by sharing
     nothing = KeyanoEvaluator.of(np.zeros(SHAPES.cells), np.zeros((2, COUNTS)), np.zeros((65, WEIGHTS)), 0)
-    values, patterns = fit_patterns(nothing.leaf, data, seed, tell)
+    values, patterns = fit_patterns(nothing.leaf, data, seed)
     curves = fit_curves(data, exact=False)
     correlations, costs, parity = _parity(data, curves, fit_curves(data, exact=True))
     tell("mobility curves fitted")
@@ -172,17 +167,6 @@ def fit(data: Labelled, seed: int, tell: Tell = print) -> Fit:
     coefficients = fit_coefficients(terms.leaf, data)
     tell("weights of the terms fitted")
     return Fit(KeyanoEvaluator.of(values, curves, coefficients, parity), patterns, correlations, costs)
-
-
-def with_probcut(evaluator: KeyanoEvaluator, positions: int, seed: int, tell: Tell) -> KeyanoEvaluator:
-    """The evaluator with Multi-ProbCut fitted to its searches of so many positions, as ``fit_probcut`` does it."""
-    engine = Engine(evaluator, Options(probcut=False))
-    samples = []
-    for number, position in enumerate(sample_positions(engine, random.Random(seed), positions), 1):
-        samples.append((position.empties, measure(engine, position, PROBCUT_DEPTH, PROBCUT_SOLVE)))
-        if number % 50 == 0:
-            tell(f"{number}/{positions} positions searched for ProbCut")
-    return replace(evaluator, probcut=fit_probcut(samples).log_sigma)
 
 
 def show(found: Fit) -> None:
@@ -217,7 +201,7 @@ def show(found: Fit) -> None:
 
 # --- the command -----------------------------------------------------------------------------------------------------
 
-FLAGS = {
+NUMBERS = {
     "games": Whole(250_000, "games to play, some minutes", 10),
     "seed": Whole(1, "of games, nets and ProbCut's positions", 0),
     "depth": Whole(2, "plies the champion looks ahead in the games", 1),
@@ -238,16 +222,10 @@ def _recipe(args: argparse.Namespace, found: Fit, positions: int) -> dict[str, A
     }
 
 
-def run(args: argparse.Namespace, tell: Tell) -> None:
-    """Play, fit, save, show; an ``OthelloError`` or an ``OSError`` says what is wrong."""
-    for name, option in FLAGS.items():
-        option.check(f"--{name}", getattr(args, name))
-    if not args.out.parent.is_dir():
-        raise OthelloError(f"there is no folder {str(args.out.parent)!r} for --out")
-    try:
-        tempfile.TemporaryFile(dir=args.out.parent).close()  # better now than after the games
-    except OSError as error:
-        raise OthelloError(f"{str(args.out)!r} cannot be written: {error.strerror or error}") from None
+def run(args: argparse.Namespace) -> None:
+    """Play, fit, save, show."""
+    check_numbers(args, NUMBERS)
+    check_place(args.out)
     champion = shipped_evaluator()
     if champion is None:
         raise OthelloError("the games need checkpoints/champion.safetensors, which is not there")
@@ -258,33 +236,26 @@ def run(args: argparse.Namespace, tell: Tell) -> None:
             tell(f"{done:,}/{args.games:,} games, {time.perf_counter() - started:.0f} s")
 
     data = play_games(champion.leaf, args.games, args.seed, args.depth, on_progress)
-    found = fit(data, args.seed, tell)
+    found = fit(data, args.seed)
     evaluator = replace(found.evaluator, info=_recipe(args, found, len(data.labels)))
     evaluator.save(args.out)
     if args.probcut:
         tell(f"{args.out} written, as yet without ProbCut")
-        evaluator = with_probcut(evaluator, args.probcut, args.seed, tell)
+        probcut = fit_evaluator(evaluator, args.probcut, PROBCUT_DEPTH, PROBCUT_SOLVE, args.seed)
+        evaluator = replace(evaluator, probcut=probcut.log_sigma)
         evaluator.save(args.out)
     show(replace(found, evaluator=evaluator))
     tell(f"{args.out} written, {time.perf_counter() - started:.0f} s in all")
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m othello_nn.fit.keyano", description=__doc__.partition("\n")[0])
-    for name, option in FLAGS.items():
-        parser.add_argument(f"--{name}", type=int, default=option.default, help=f"{option.sentence} ({option.default})")
+    parser = parser_of("keyano", __doc__)
+    add_numbers(parser, NUMBERS)
     parser.add_argument(
         "--out", type=Path, default=FITTED, help="file to write (default: the one that keyano plays with)"
     )
-    try:
-        run(parser.parse_args(argv), lambda text: print(text, file=sys.stderr, flush=True))
-    except (OthelloError, OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    return 0
+    args = parser.parse_args(argv)
+    return exit_code(lambda: run(args))
 
 
 if __name__ == "__main__":

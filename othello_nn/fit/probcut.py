@@ -2,40 +2,48 @@
 
     python -m othello_nn.fit.probcut checkpoints/champion.safetensors
 
-Positions are searched at every depth and, near the end, solved; ``probcut.ProbCut`` is the smooth function through the
-errors, so that it also covers depths too expensive to sample.
+Positions are searched at every depth and, near the end, solved; ``engine/probcut.ProbCut`` is the smooth function
+through the errors, so that it also covers depths too expensive to sample.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.engine.driver import Engine, Limit, Options
 from othello_nn.engine.leaf.compile import ColouredEvaluator, compile_checkpoint
+from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.engine.probcut import MIN_DEPTH, TERMS, ProbCut, shallow_depth, terms
+from othello_nn.errors import OthelloError
+from othello_nn.fit.games import noisy_game
+from othello_nn.fit.tool import add_numbers, check_numbers, exit_code, parser_of, tell
 from othello_nn.game.position import Position
-from othello_nn.game.rules import PASS
+from othello_nn.options import Whole
 from othello_nn.resources import find_net
+
+EMPTIES, NOISES = (12, 54), (0.1, 0.3, 0.6)
+NUMBERS = {
+    "positions": Whole(800, "positions to search", 1),
+    "depth": Whole(9, "deepest search", 2, 60),
+    "solve": Whole(18, "solve positions of up to so many empties", 0, 30),
+    "seed": Whole(1, "of the positions"),
+}
 
 
 def sample_positions(engine, rng: random.Random, count: int) -> Iterator[Position]:
     """Positions of games with a noisy opening and reasonable play after it, spread over the numbers of empties."""
     while count:
-        position, target, noise = Position.start(), rng.randint(12, 54), rng.choice((0.1, 0.3, 0.6))
-        while position.empties > target and not position.is_over:
-            if position.must_pass:
-                position = position.play(PASS)
-            elif position.empties > 52 or rng.random() < noise:
-                position = position.play(rng.choice(position.legal_moves))
-            else:
-                position = position.play(engine.search(position, Limit(depth=2)).move)
+        target, noise = rng.randint(*EMPTIES), rng.choice(NOISES)
+        for position in noisy_game(engine, rng, noise):
+            if position.empties <= target:
+                break
         if not position.is_over and not position.must_pass:
             count -= 1
             yield position
@@ -77,40 +85,41 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
     return ProbCut(coefficients)
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m othello_nn.fit.probcut", description=__doc__.partition("\n")[0])
-    parser.add_argument("net", help="net to fit: a run's name or a file; the result is stored in the same file")
-    parser.add_argument("--positions", type=int, default=800)
-    parser.add_argument("--depth", type=int, default=9, help="deepest search (default 9)")
-    parser.add_argument("--solve", type=int, default=18, help="solve positions of up to this many empties (default 18)")
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args(argv)
-    try:
-        path = find_net(args.net)
-        checkpoint = Checkpoint.load(path)
-        evaluator = compile_checkpoint(checkpoint, path.stem)
-        if isinstance(evaluator, ColouredEvaluator):
-            raise ValueError(f"{path}: ProbCut needs a net that does not look at the colour to move")
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    engine = Engine(evaluator, Options(probcut=False))
-    samples = []
-    for i, position in enumerate(sample_positions(engine, random.Random(args.seed), args.positions), 1):
-        samples.append((position.empties, measure(engine, position, args.depth, args.solve)))
-        if i % 50 == 0:
-            print(f"{i}/{args.positions} positions", file=sys.stderr, flush=True)
-    try:
-        fitted = fit(samples)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+def fit_evaluator(evaluator: LeafEvaluator, positions: int, depth: int, solve_empties: int, seed: int) -> ProbCut:
+    """Search and solve so many positions with the evaluator, and fit what was found; stderr is told how far it is."""
+    engine, samples = Engine(evaluator, Options(probcut=False)), []
+    for number, position in enumerate(sample_positions(engine, random.Random(seed), positions), 1):
+        samples.append((position.empties, measure(engine, position, depth, solve_empties)))
+        if number % 50 == 0:
+            tell(f"{number}/{positions} positions searched for ProbCut")
+    return fit(samples)
+
+
+def run(path: Path, positions: int, depth: int, solve_empties: int, seed: int) -> None:
+    """Fit, save, show."""
+    checkpoint = Checkpoint.load(path)
+    evaluator = compile_checkpoint(checkpoint, path.stem)
+    if isinstance(evaluator, ColouredEvaluator):
+        raise OthelloError(f"{path}: ProbCut needs a net that does not look at the colour to move")
+    fitted = fit_evaluator(evaluator, positions, depth, solve_empties, seed)
     replace(checkpoint, probcut=fitted.log_sigma).save(path)
     for empties in (12, 16, 20, 24, 32, 40, 48):
         depths = [d for d in (4, 6, 8, 10, empties) if d <= empties]
         cells = "  ".join(f"{d}:{float(fitted.sigma(empties, d, shallow_depth(d))):.1f}" for d in depths)
         print(f"empties {empties:2}  σ in discs at depth  {cells}")
-    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = parser_of("probcut", __doc__)
+    parser.add_argument("net", help="net to fit: a run's name or a file; the result is stored in the same file")
+    add_numbers(parser, NUMBERS)
+    args = parser.parse_args(argv)
+
+    def work() -> None:
+        check_numbers(args, NUMBERS)
+        run(find_net(args.net), args.positions, args.depth, args.solve, args.seed)
+
+    return exit_code(work)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ game's chance comes from (seed, number of the game), so the games do not depend 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +33,7 @@ from othello_nn.kernels.bits import popcount
 from othello_nn.kernels.board import START, ZERO, final_score, play, side_to_move
 from othello_nn.kernels.chance import ALWAYS, below, chance_move, next_random, random_stream
 from othello_nn.kernels.jit import kernel
+from othello_nn.kernels.parallel import in_threads, parts_of
 from othello_nn.learn.td.trajectory import MOST_MOVES, Trajectory
 
 CHUNK = 64  # games a thread plays at a time
@@ -136,8 +136,7 @@ def play_numbered(
         numbers = (scratch.ctypes.data, np.uint64(seed), first + part.start)
         play_games(*leaves, *numbers, *chance, *(array[part] for array in arrays.values()))
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, parts_of(games, CHUNK)))
+    in_threads(work, parts_of(games, CHUNK), threads)
     tensors = {name: torch.from_numpy(_signed(array)) for name, array in arrays.items()}
     return Trajectory(**{name: tensor.T if tensor.dim() == 2 else tensor for name, tensor in tensors.items()})
 
@@ -148,10 +147,6 @@ def leaf_pair(evaluator: Evaluator | Any) -> tuple[Any, Any]:
         return evaluator.black.leaf, evaluator.white.leaf
     leaf = getattr(evaluator, "leaf", evaluator)
     return leaf, leaf
-
-
-def parts_of(count: int, size: int) -> Iterator[slice]:
-    return (slice(first, min(first + size, count)) for first in range(0, count, size))
 
 
 def _signed(array: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ Leouski measured his nets against WYSTAN, a program by Jeff Clouse that was neve
 evaluation has several high-level features such as mobility and stability. This is a program of that kind, not a copy of
 that one: how its results compare with his is not known.
 
-It looks at the four things of ``engine/leaf/door.py``'s ``Mobility`` and shares its code. Each weight is an estimate of
+It looks at the four things of ``engine/leaf/mobility.py`` and shares its code. Each weight is an estimate of
 what a thing adds to the final margin, made before any game was played with it:
 
 * a move more to choose from is a tempo, and a tempo about one disc;
