@@ -30,9 +30,9 @@ def train(job: Job) -> Summary:
     from othello_nn.learn.trainer import Trainer
 
     # A net and how it learns; then its folder, with curves, the state to resume from, the net for players.
-    learner = make_learner(job.config, job.device, job.processes, job.threads, resumed=job.resumed)
+    learner = make_learner(job.config, job.device, job.group, job.threads, resumed=job.resumed)
     run = job.make_run()
-    trainer = Trainer(run, learner, job.processes, job.threads, minutes=job.minutes, quiet=job.quiet)
+    trainer = Trainer(run, learner, job.group, job.threads, minutes=job.minutes, quiet=job.quiet)
     if job.resumed:
         trainer.resume()
     job.announce(run, learner)

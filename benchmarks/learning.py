@@ -23,7 +23,7 @@ from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import make_openings
 from othello_nn.config import Config, load_preset
 from othello_nn.engine.leaf.compile import Evaluator, compile_net
-from othello_nn.learn.distributed import Processes
+from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.td.learners import float_state, opponent_evaluator
@@ -38,7 +38,7 @@ THREADS = os.cpu_count() or 1
 def _trained(config: Config, points: int = 1) -> Iterator[tuple[Learner, int]]:
     """A learner after each of so many equal parts of its run."""
     torch.set_num_threads(1)
-    learner = make_learner(config, "cpu", Processes(), THREADS)
+    learner = make_learner(config, "cpu", Group(), THREADS)
     for point in range(1, points + 1):
         while learner.progress < point / points:
             learner.step()
@@ -56,7 +56,7 @@ def _interval(result: LeagueResult) -> str:
 @benchmark("selfplay", "1-ply self-play with TD learning, 46 lookups in 15 stages, games/s on all cores")
 def selfplay(settings: Settings) -> Report:
     torch.set_num_threads(1)
-    learner = make_learner(load_preset("ntuple"), "cpu", Processes(), THREADS)
+    learner = make_learner(load_preset("ntuple"), "cpu", Group(), THREADS)
     for _ in range(settings.size(25, 2)):  # past the first games, whose players know nothing yet
         learner.step()
     steps = settings.size(25, 2)

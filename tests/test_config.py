@@ -12,7 +12,7 @@ import pytest
 from othello_nn import config as config_module
 from othello_nn.config import TD, Config, ConfigError, load_preset, preset_names, with_tables
 from othello_nn.kinds import NetError
-from othello_nn.learn.distributed import Processes
+from othello_nn.learn.distributed import Group
 from othello_nn.learn.make import make_learner
 from othello_nn.nets import make_net
 
@@ -57,7 +57,7 @@ def test_every_preset_loads_and_comes_back_from_json(name):
 
 @pytest.mark.parametrize("name", [name for name in preset_names() if not load_preset(name).init])
 def test_every_preset_has_its_learner(name):
-    learner = make_learner(load_preset(name), "cpu", Processes(), 1)
+    learner = make_learner(load_preset(name), "cpu", Group(), 1)
     assert learner.games == 0
     assert learner.progress == 0
     assert learner.net().kind == load_preset(name).net["kind"]

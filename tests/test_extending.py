@@ -20,7 +20,7 @@ from othello_nn.engine.leaf.compile import CompileError, compile_checkpoint
 from othello_nn.engine.leaf.tables import TableEvaluator
 from othello_nn.game import Position
 from othello_nn.kinds import NetError
-from othello_nn.learn.distributed import Processes
+from othello_nn.learn.distributed import Group
 from othello_nn.learn.make import make_learner
 from othello_nn.nets import export, load_net, make_net
 
@@ -81,7 +81,7 @@ def test_settings_and_tables_know_the_new_kind(squares):
 
 def test_it_trains_is_saved_and_plays(squares, tmp_path):
     small = ("td.batch_games=16", "optim.kind=adam", "optim.rate=0.01")
-    learner = make_learner(load_preset("quick").changed(small, net=SQUARES, games=32), "cpu", Processes(), 1)
+    learner = make_learner(load_preset("quick").changed(small, net=SQUARES, games=32), "cpu", Group(), 1)
     before = learner.net().weight.detach().clone()
     while learner.progress < 1:
         learner.step()

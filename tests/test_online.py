@@ -14,7 +14,7 @@ from othello_nn.engine.leaf.compile import compile_net
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.game import rules
 from othello_nn.game.rules import START_MOVER, START_OPPONENT, squares_in
-from othello_nn.learn.distributed import Processes
+from othello_nn.learn.distributed import Group
 from othello_nn.learn.td.actor import Rules, play_numbered, search_values
 from othello_nn.learn.td.batch import as_masks, transform
 from othello_nn.learn.td.learners import Experience, OnlineLearner, TorchLearner, error_metrics, float_state
@@ -380,8 +380,8 @@ def test_both_learners_move_a_weight_alike(loss):
     """One game, fresh weights: those that the game reads once move alike, others by a mean of what they are asked."""
     config = config_for(td__loss=loss, optim__rate=0.5)
     games = batch(1, epsilon=0.0)
-    online = OnlineLearner(config, make_net(config.net), Processes(), 1)
-    torchy = TorchLearner(config, make_net(config.net), Processes(), 1, "cpu")
+    online = OnlineLearner(config, make_net(config.net), Group(), 1)
+    torchy = TorchLearner(config, make_net(config.net), Group(), 1, "cpu")
     one, other = (learner._learn(Experience(games), learner.targets(Experience(games))) for learner in (online, torchy))
     assert one == pytest.approx(other, rel=1e-4)
     cells = lookups(online.net(), games)[: int(games.length), 0]

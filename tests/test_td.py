@@ -13,7 +13,7 @@ import torch
 
 from othello_nn.config import Config, ConfigError, load_preset
 from othello_nn.engine.leaf.compile import ColouredEvaluator
-from othello_nn.learn.distributed import Processes
+from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import first_net, seed_of
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.td.actor import Rules, play_numbered
@@ -52,7 +52,7 @@ def triangle(*settings: str) -> Config:
 
 
 def learner_of(config: Config):
-    return make_learner(config, "cpu", Processes(), 1)
+    return make_learner(config, "cpu", Group(), 1)
 
 
 # --- which learner ---------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_the_seed_decides():
 
 @pytest.mark.parametrize("name", ["online", "hints", "adam"])
 def test_threads_change_nothing(name):
-    one, two = (make_learner(CONFIGS[name], "cpu", Processes(), threads) for threads in (1, 2))
+    one, two = (make_learner(CONFIGS[name], "cpu", Group(), threads) for threads in (1, 2))
     assert [one.step() for _ in range(3)] == [two.step() for _ in range(3)]
 
 
@@ -345,15 +345,15 @@ import sys
 import numpy as np, torch
 torch.set_num_threads(1)
 from othello_nn.config import Config
-from othello_nn.learn import distributed as processes
+from othello_nn.learn import distributed
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.td.learners import float_state
 import json
 
-group = processes.join("cpu")
-assert group.count == 2
+group = distributed.join("cpu")
+assert group.size == 2
 assert group.any(group.rank == 1, False) == [True, False]
-assert group.told(f"rank {group.rank}") == "rank 0"
+assert group.broadcast(f"rank {group.rank}") == "rank 0"
 for name, values in json.load(open(sys.argv[1])).items():
     learner = make_learner(Config.from_dict(values), "cpu", group, 1)
     metrics = [learner.step() for _ in range(2)]
@@ -361,8 +361,8 @@ for name, values in json.load(open(sys.argv[1])).items():
     arrays["games"] = np.array([learner.games])
     arrays["losses"] = np.array([found["loss/td_error"] for found in metrics])
     np.savez(f"{sys.argv[2]}/{name}-{group.rank}.npz", **arrays)
-group.wait()
-processes.leave()
+group.barrier()
+distributed.leave()
 """
 SHARED = {
     "triangle": triangle("optim.kind=sgd", "optim.rate=0.3", "optim.minibatch=0", "td.images=false"),
@@ -396,7 +396,7 @@ def test_two_processes_learn_as_one_with_all_their_games(tmp_path):
         if name == "adam":
             continue  # minibatches are drawn by each process
         settings = ["td.batch_games=16"]
-        alone = TorchLearner(config.changed(settings), first_net(config), Processes(), 1, "cpu")
+        alone = TorchLearner(config.changed(settings), first_net(config), Group(), 1, "cpu")
         losses = [alone.step()["loss/td_error"] for _ in range(2)]
         assert ranks[0]["losses"] == pytest.approx(losses, rel=1e-4)
         first = float_state(first_net(config))

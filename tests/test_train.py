@@ -27,7 +27,7 @@ from othello_nn.config import load_preset
 from othello_nn.engine.leaf.compile import load_evaluator
 from othello_nn.game import Position
 from othello_nn.learn.device import choose_device
-from othello_nn.learn.distributed import Processes
+from othello_nn.learn.distributed import Group
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.runs import Run
 from othello_nn.learn.td import learners as td
@@ -342,9 +342,9 @@ def test_devices_by_name(monkeypatch):
 
 def test_learners_for_the_cpu_alone():
     with pytest.raises(ValueError, match="the learner 'backwards' works on the CPU; leave out --device cuda:0"):
-        make_learner(load_preset("backwards"), "cuda:0", Processes(), 1)
+        make_learner(load_preset("backwards"), "cuda:0", Group(), 1)
     with pytest.raises(ValueError, match="the learner 'backwards' works in one process; torchrun is for 'td'"):
-        make_learner(load_preset("backwards"), "cpu", Processes(0, 2), 1)
+        make_learner(load_preset("backwards"), "cpu", Group(0, 2), 1)
 
 
 def test_mistakes_do_not_wait_for_torch():
@@ -636,7 +636,7 @@ def test_golden_curves(name):
     torch.set_num_threads(1)
     preset, settings = KINDS[name]
     games = {"tables": 320, "triangle": 160}[name]
-    learner = make_learner(load_preset(preset).changed(settings, games=games), "cpu", Processes(), 1)
+    learner = make_learner(load_preset(preset).changed(settings, games=games), "cpu", Group(), 1)
     losses = [learner.step()["loss/td_error"] for _ in range(10)]
     assert losses == pytest.approx(GOLDEN[name], rel=1e-2)
 
@@ -662,7 +662,7 @@ def test_torchrun(tmp_path, monkeypatch):
     assert arrays_of("triangle-1")["steps"][0] == 3
     load_evaluator("runs/triangle-1/net.safetensors")
     run = Run.open(Path("runs"), "triangle-1")
-    alone = Trainer(run, make_learner(run.config, "cpu", Processes(), 1), Processes(), 1)
+    alone = Trainer(run, make_learner(run.config, "cpu", Group(), 1), Group(), 1)
     alone.resume()
     assert alone.learner.games == 48, "one process can go on with it"
 

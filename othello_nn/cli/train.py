@@ -22,7 +22,7 @@ from othello_nn.program import PLAY, TRAIN, command, note, torchrun_program
 from othello_nn.resources import RUNS, find_net, find_run, shipped_nets
 
 if TYPE_CHECKING:
-    from othello_nn.learn.distributed import Processes
+    from othello_nn.learn.distributed import Group
     from othello_nn.learn.learner import Learner
     from othello_nn.learn.runs import Run
     from othello_nn.learn.trainer import Summary
@@ -64,11 +64,11 @@ exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl
 
 @dataclass(frozen=True)
 class Job:
-    """What ``train.py`` was asked to do, checked; the same on every rank but for ``processes``."""
+    """What ``train.py`` was asked to do, checked; the same on every rank but for ``group``."""
 
     config: Config
     device: str
-    processes: Processes
+    group: Group
     threads: int
     run: Run | None = None
     """The run to go on with; a new one is made if there is none."""
@@ -87,28 +87,28 @@ class Job:
         from othello_nn.learn.runs import Run
 
         if self.run is not None:
-            if self.config != self.run.config and self.processes.leads:
+            if self.config != self.run.config and self.group.is_rank_0:
                 Run(self.run.folder, self.config).write_config()
             return Run(self.run.folder, self.config)
         made, name = None, ""
         try:
-            if self.processes.leads:
+            if self.group.is_rank_0:
                 made = Run.create(self.runs, self.name, self.config)
                 name = made.name
         finally:
-            name = self.processes.told(name)
+            name = self.group.broadcast(name)
         if not name:  # rank 0 says why
             sys.exit(2)
         return made or Run(self.runs / name, self.config)
 
     def announce(self, run: Run, learner: Learner) -> None:
         """Say what is trained, where, and how to watch it."""
-        if not self.processes.leads:
+        if not self.group.is_rank_0:
             return
         net = learner.net()
         count = sum(parameter.numel() for parameter in net.parameters())
         where = f"{self.device}, {self.threads} threads"
-        where += f", {self.processes.count} processes" if self.processes.count > 1 else ""
+        where += f", {self.group.size} processes" if self.group.size > 1 else ""
         begun = f", from {learner.games:,} games on" if learner.games else ""
         print(json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
         print(f"{run.folder}: {net.kind} net of {count:,} weights on {where}{begun}", file=sys.stderr)
@@ -174,14 +174,12 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
             # A name alone would be looked for in runs/.
             config = config.changed(init=str(find_net(config.init, arguments.runs)))
     device = choose_device(arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
-    processes = distributed.join(device)
+    group = distributed.join(device)
     try:
-        threads = _set_threads(arguments.threads, processes)
-        job = Job(
-            config, device, processes, threads, run, arguments.run, arguments.runs, arguments.minutes, arguments.json
-        )
+        threads = _set_threads(arguments.threads, group)
+        job = Job(config, device, group, threads, run, arguments.run, arguments.runs, arguments.minutes, arguments.json)
         summary = train(job)
-        if processes.leads:
+        if group.is_rank_0:
             _report(summary, arguments.json, out)
         if summary.unsaved:
             note(TRAIN, f"the run's last state is not saved: {summary.unsaved}")
@@ -213,12 +211,11 @@ def _prepare(train: Loop, arguments: Namespace, config: Config) -> int:
     return code
 
 
-def _set_threads(threads: int | None, processes: Processes) -> int:
-    """Cores for this process. Torch takes one: games are played in the others meanwhile."""
+def _set_threads(threads: int | None, group: Group) -> int:
+    """Cores for this rank. Torch takes one: games are played in the others meanwhile."""
     import torch
 
-    shared = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))) if processes.count > 1 else 1
-    threads = threads or max(1, (os.cpu_count() or 1) // shared)
+    threads = threads or max(1, (os.cpu_count() or 1) // group.local_size)
     torch.set_num_threads(max(1, threads // 2))
     return threads
 

@@ -6,19 +6,19 @@ import dataclasses
 
 from othello_nn.config import Config, ConfigError
 from othello_nn.errors import did_you_mean
-from othello_nn.learn.distributed import Processes
+from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner
 from othello_nn.nets import NTupleNet, make_net
 
 
-def make_learner(config: Config, device: str, processes: Processes, threads: int, *, resumed: bool = False) -> Learner:
+def make_learner(config: Config, device: str, group: Group, threads: int, *, resumed: bool = False) -> Learner:
     """The learner of a configuration, at its beginning. To be ``resumed`` it needs no net to start from."""
     config = config.changed(init="") if resumed else config
     if config.learner == "td":
         from othello_nn.learn.td.learners import make_td_learner
 
-        return make_td_learner(config, device, processes, threads)
-    if processes.count > 1:
+        return make_td_learner(config, device, group, threads)
+    if group.size > 1:
         raise ConfigError(f"the learner {config.learner!r} works in one process; torchrun is for 'td'")
     if device != "cpu":
         raise ConfigError(f"the learner {config.learner!r} works on the CPU; leave out --device {device}")

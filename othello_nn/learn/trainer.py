@@ -19,7 +19,7 @@ from typing import Any
 
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.errors import OthelloError
-from othello_nn.learn.distributed import Processes
+from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner, is_out_of_memory, origin
 from othello_nn.learn.runs import Run, versions
 from othello_nn.learn.watch.curves import curve, find_curve
@@ -75,13 +75,13 @@ class Trainer:
         self,
         run: Run,
         learner: Learner,
-        processes: Processes,
+        group: Group,
         threads: int,
         *,
         minutes: float | None = None,
         quiet: bool = False,
     ):
-        self.run, self.config, self.learner, self.processes = run, run.config, learner, processes
+        self.run, self.config, self.learner, self.group = run, run.config, learner, group
         self.minutes, self.quiet = minutes, quiet
         measure = self.config.measure
         self.strength = Strength(measure.double_games, self.config.seed, threads)
@@ -101,8 +101,8 @@ class Trainer:
         self._bar: Progress | None = None
 
     @property
-    def leads(self) -> bool:
-        return self.processes.leads
+    def is_rank_0(self) -> bool:
+        return self.group.is_rank_0
 
     def resume(self) -> None:
         """Go on from the state saved last."""
@@ -118,9 +118,9 @@ class Trainer:
     def __enter__(self) -> Trainer:
         self._started, self._before = time.monotonic(), (time.monotonic(), self.learner.games)
         self._open.enter_context(self._stoppable())
-        quiet = self.quiet or not self.leads
+        quiet = self.quiet or not self.is_rank_0
         self._bar = self._open.enter_context(progress("training", BAR, counted=False, quiet=quiet))
-        if self.leads:
+        if self.is_rank_0:
             self._logger = Logger(self.run.folder, self.learner.games)
             self.strength.remember(self.learner)
             if not self.learner.games:
@@ -138,7 +138,7 @@ class Trainer:
                 self.measure()
                 self.show()
                 self.save()
-                self.processes.wait()
+                self.group.barrier()
             self._logger.close()
         if error is not None and is_out_of_memory(error):
             traceback.clear_frames(trace)  # they hold on to what the step had allocated
@@ -154,7 +154,7 @@ class Trainer:
     def done(self) -> bool:
         """All games are learnt, the minutes are over, or Ctrl-C. All ranks get the same answer."""
         late = self.minutes is not None and time.monotonic() - self._started >= 60 * self.minutes
-        stop, self.save_is_due = self.processes.any(self._stop or late, self.leads and self._time_to_save.due())
+        stop, self.save_is_due = self.group.any(self._stop or late, self.is_rank_0 and self._time_to_save.due())
         return stop or self.learner.progress >= 1
 
     @contextmanager
@@ -183,7 +183,7 @@ class Trainer:
             advice = f"; {self.learner.when_diverged}" if self.learner.when_diverged else ""
             raise TrainingError(f"training has diverged: {wrong[0]} is {metrics[wrong[0]]}{advice}")
         self._metrics = metrics
-        if not self.leads:
+        if not self.is_rank_0:
             return
         self.strength.remember(self.learner)
         if self.time_to_log.due() or any(find_curve(tag).sparse for tag in metrics):
@@ -196,14 +196,14 @@ class Trainer:
 
     def measure(self) -> None:
         """Let the net play, as it would be saved: that may be smoother than what plays the games to learn from."""
-        if self.leads:
+        if self.is_rank_0:
             self.scores = self.strength.scores(self.learner)
             self._logger.scalars(self.scores, self.learner.games)
             self._logger.flush()
 
     def show(self) -> None:
         """Pictures and histograms."""
-        if self.leads:
+        if self.is_rank_0:
             net = self.learner.net()
             self._logger.scalars(self.learner.details(), self.learner.games)
             self._logger.pictures(net, self.learner.games)
@@ -212,7 +212,7 @@ class Trainer:
     def save(self) -> None:
         """The state, then the net. If that fails, training goes on: the disk may have room again next time."""
         state = self.learner.state()  # all ranks have a part in it
-        if not self.leads:
+        if not self.is_rank_0:
             return
         try:
             self.run.save_state(state | self.strength.state())

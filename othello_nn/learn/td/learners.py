@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from othello_nn.config import Config, ConfigError
 from othello_nn.engine.leaf.compile import Evaluator, compile_net
 from othello_nn.engine.leaf.shapes import symmetric
-from othello_nn.learn.distributed import Processes
+from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays, Learner, first_net, is_out_of_memory, seed_of
 from othello_nn.learn.td.actor import Rules, play_numbered, search_values
 from othello_nn.learn.td.batch import transform
@@ -87,15 +87,15 @@ class Rows(NamedTuple):
     returns: Tensor
 
 
-def make_td_learner(config: Config, device: str, processes: Processes, threads: int) -> Learner:
+def make_td_learner(config: Config, device: str, group: Group, threads: int) -> Learner:
     """The fastest learner for a configuration."""
     net = first_net(config)
-    alone = device == "cpu" and processes.count == 1 and config.optim.kind in ("tc", "sgd")
+    alone = device == "cpu" and group.size == 1 and config.optim.kind in ("tc", "sgd")
     if alone and isinstance(net, NTupleNet) and net.dim == 1 and net.view == "inversion" and not net.shared:
         if config.optim.minibatch:
             raise ConfigError("optim.minibatch does nothing here: this net learns game by game; take optim.kind=adam")
-        return OnlineLearner(config, net, processes, threads)
-    return TorchLearner(config, net.to(device), processes, threads, device)
+        return OnlineLearner(config, net, group, threads)
+    return TorchLearner(config, net.to(device), group, threads, device)
 
 
 class _TDLearner(Learner):
@@ -103,8 +103,8 @@ class _TDLearner(Learner):
 
     when_diverged = "start anew with a lower optim.rate"
 
-    def __init__(self, config: Config, processes: Processes, threads: int, device: str):
-        self.config, self.processes, self.threads, self.device = config, processes, threads, device
+    def __init__(self, config: Config, group: Group, threads: int, device: str):
+        self.config, self.group, self.threads, self.device = config, group, threads, device
         self.games = 0
         self.steps = 0
         self._pool = ThreadPoolExecutor(1)
@@ -135,7 +135,7 @@ class _TDLearner(Learner):
         metrics = self._learn(games, targets)
         self._pending = self._ahead.result() if self._ahead is not None else None
         self.steps += 1
-        self.games += self.config.td.batch_games * self.processes.count
+        self.games += self.config.td.batch_games * self.group.size
         return metrics | {RATE: self.rate}
 
     def details(self) -> dict[str, float]:
@@ -156,7 +156,7 @@ class _TDLearner(Learner):
     def _played(self, step: int, evaluator: Evaluator) -> Experience:
         """The games of a step, by the compiled net, with the values that the targets need."""
         td, batch = self.config.td, self.config.td.batch_games
-        first = (step * self.processes.count + self.processes.rank) * batch
+        first = (step * self.group.size + self.group.rank) * batch
         rival = opponent_evaluator(td.opponent) if td.opponent else None
         games = play_numbered(
             evaluator, self._rules, seed_of(self.config.seed), first, batch, rival=rival, threads=self.threads
@@ -192,12 +192,12 @@ class _TDLearner(Learner):
         """Which batch would have fitted: found by trying."""
         games = self.config.td.batch_games
         fitting = games // 2
-        while fitting and self.processes.count == 1:
+        while fitting and self.group.size == 1:
             if self.device.startswith("cuda"):
                 torch.cuda.empty_cache()
             smaller = self.config.changed([f"td.batch_games={fitting}"])
             try:
-                make_td_learner(smaller, self.device, self.processes, self.threads).step()
+                make_td_learner(smaller, self.device, self.group, self.threads).step()
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -219,8 +219,8 @@ def opponent_evaluator(name: str) -> Evaluator:
 class OnlineLearner(_TDLearner):
     """Tables that learn from every game in turn."""
 
-    def __init__(self, config: Config, net: NTupleNet, processes: Processes, threads: int):
-        super().__init__(config, processes, threads, "cpu")
+    def __init__(self, config: Config, net: NTupleNet, group: Group, threads: int):
+        super().__init__(config, group, threads, "cpu")
         self._net = net
         self.tables = LinearTables(net.shapes, net.stages, net.scale)
         self.tables.weights[:] = net.weight.detach().numpy()
@@ -273,8 +273,8 @@ class OnlineLearner(_TDLearner):
 class TorchLearner(_TDLearner):
     """Any net, by autograd and an optimiser; several processes move the same weights."""
 
-    def __init__(self, config: Config, net: Net, processes: Processes, threads: int, device: str):
-        super().__init__(config, processes, threads, device)
+    def __init__(self, config: Config, net: Net, group: Group, threads: int, device: str):
+        super().__init__(config, group, threads, device)
         self._net = net
         tables = {module.weight: module for module in net.modules() if isinstance(module, NTupleNet)}
         coherent = config.optim.kind == "tc"
@@ -304,7 +304,7 @@ class TorchLearner(_TDLearner):
     def _on_device(self) -> Experience:
         """Games and targets by the net itself, where it is; only exact endings come from the host."""
         td = self.config.td
-        dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.processes.rank), self.device)
+        dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank), self.device)
         rival = _TorchOpponent(td.opponent, self.device) if td.opponent else None
         games = play(
             self._net,
@@ -343,13 +343,13 @@ class TorchLearner(_TDLearner):
         for group in self.optimiser.param_groups:
             group["lr"] = self._step_size(group["params"][0])
         statistics = _statistics(targets.mover, targets.opponent, targets.values, targets.returns)
-        dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.processes.rank, 2), self.device)
+        dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank, 2), self.device)
         mover, opponent = targets.mover, targets.opponent
         if self.config.td.images:
             image = (dice.uniform(len(mover)) * 8).long().clamp(max=7)
             mover, opponent = transform(mover, image), transform(opponent, image)
         self._descend(mover, opponent, targets.black_to_move, targets.returns, dice)
-        return error_metrics(self.processes.sum(statistics).cpu())
+        return error_metrics(self.group.all_reduce(statistics).cpu())
 
     @torch.no_grad()
     def _values(self, *rows: Tensor):
@@ -366,8 +366,8 @@ class TorchLearner(_TDLearner):
             rows = torch.tensor([float(len(part))], device=self.device)
             loss = self._loss(mover[part], opponent[part], black[part], targets[part])
             loss.backward()
-            self.processes.sum_gradients(self._net.parameters())
-            self._divide_gradients(float(self.processes.sum(rows).item()))
+            self.group.sum_gradients(self._net.parameters())
+            self._divide_gradients(float(self.group.all_reduce(rows).item()))
             self.optimiser.step()
 
     def _divide_gradients(self, rows: float) -> None:
