@@ -22,16 +22,20 @@ from othello_nn.game import Position
 from othello_nn.kinds import NetError
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.make import make_learner
+from othello_nn.learn.td import learners
+from othello_nn.learn.watch import curves
+from othello_nn.learn.watch.logger import Logger
 from othello_nn.nets import export, load_net, make_net
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "extending.md"
 SQUARES = {"kind": "squares", "tempo": True}
 
 
-def code_on_the_page() -> dict[str, str]:
-    """The Python code under each file's name."""
+def code_on_the_page(title: str = "A new kind of net") -> dict[str, str]:
+    """The Python code under each file's name, in the part of the page with this title."""
+    part = PAGE.read_text(encoding="utf-8").partition(f"## {title}")[2].partition("\n## ")[0]
     pattern = r"\*\*`(othello_nn/[\w/]+\.py)`\*\*.*?```python\n(.*?)```"
-    return dict(re.findall(pattern, PAGE.read_text(encoding="utf-8"), re.DOTALL))
+    return dict(re.findall(pattern, part, re.DOTALL))
 
 
 def add_to(module: types.ModuleType, code: str, name: str, monkeypatch) -> object:
@@ -117,3 +121,18 @@ def test_nothing_of_it_stays():
     assert "squares" not in compiling.RULES
     with pytest.raises(NetError, match="unknown kind of net 'squares'"):
         make_net(SQUARES)
+
+
+def test_a_curve_is_one_file(monkeypatch, tmp_path):
+    monkeypatch.setattr(curves, "_DECLARED", dict(curves._DECLARED))
+    code = code_on_the_page("A new curve")
+    assert list(code) == ["othello_nn/learn/td/learners.py"]
+    with_length = add_to(learners, code["othello_nn/learn/td/learners.py"], "with_length", monkeypatch)
+    learner = make_learner(load_preset("quick").changed(["td.batch_games=16"]), "cpu", Group(), 1)
+    games = learner.play()
+    metrics = with_length(learner.update(games, learner.targets(games)), games.games)
+    assert 50 < metrics["games/moves"] <= 60
+    logger = Logger(tmp_path)
+    logger.scalars(metrics, 16)
+    logger.close()
+    assert "| `games/moves` | mean number of moves of the games learnt from |" in curves.table()

@@ -62,10 +62,25 @@ def all_curves() -> list[Curve]:
 def table() -> str:
     """The curves as a table of Markdown."""
     rows = [f"| `{each}` | {each.meaning} |" for each in all_curves()]
-    return "\n".join(["| tag | meaning |", "|---|---|", *rows])
+    return "\n".join([*_HEAD, *rows])
+
+
+_HEAD = ("| tag | meaning |", "|---|---|")
+
+
+def with_table(page: str) -> str:
+    """A page with its table of curves brought up to date. ``python -m othello_nn.learn.watch.curves PAGE`` does it."""
+    before, head, rest = page.partition("\n".join(_HEAD))
+    if not head:
+        raise ValueError("the page has no table of curves")
+    return before + table() + "\n\n" + rest.partition("\n\n")[2]
 
 
 if __name__ == "__main__":
+    import sys
+    from pathlib import Path
+
     from othello_nn.learn.watch import curves  # as the others know it: run as a program, this module is another one
 
-    print(curves.table())
+    path = Path(sys.argv[1])
+    path.write_text(curves.with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
