@@ -1,11 +1,4 @@
-"""The TD learners: which one learns what, several processes as one, targets on a device, states that come back."""
-
-import json
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
+"""The TD learners: which one learns what, targets on a device, states that come back."""
 
 import numpy as np
 import pytest
@@ -30,7 +23,6 @@ from othello_nn.learn.td.learners import (
 from othello_nn.learn.td.online import BANDS
 from othello_nn.nets import export, make_net
 
-ROOT = Path(__file__).resolve().parent.parent
 TUPLES = "net.tuples=[[0, 1, 2], [9, 18]]"
 
 
@@ -336,71 +328,3 @@ def test_statistics_by_stage_of_the_game():
     for band in range(BANDS):
         mean = errors[empties // 10 == band].mean().item()
         assert metrics[f"td_error/empties_{10 * band:02d}-{10 * band + 9:02d}"] == pytest.approx(mean, rel=1e-4)
-
-
-# --- several processes -----------------------------------------------------------------------------------------------
-
-RANKS = """
-import sys
-import numpy as np, torch
-torch.set_num_threads(1)
-from othello_nn.config import Config
-from othello_nn.learn import distributed
-from othello_nn.learn.make import make_learner
-from othello_nn.learn.td.learners import float_state
-import json
-
-group = distributed.join("cpu")
-assert group.size == 2
-assert group.any(group.rank == 1, False) == [True, False]
-assert group.broadcast(f"rank {group.rank}") == "rank 0"
-for name, values in json.load(open(sys.argv[1])).items():
-    learner = make_learner(Config.from_dict(values), "cpu", group, 1)
-    metrics = [learner.step() for _ in range(2)]
-    arrays = {f"net.{key}": array for key, array in float_state(learner.net()).items()}
-    arrays["games"] = np.array([learner.games])
-    arrays["losses"] = np.array([found["loss/td_error"] for found in metrics])
-    np.savez(f"{sys.argv[2]}/{name}-{group.rank}.npz", **arrays)
-group.barrier()
-distributed.leave()
-"""
-SHARED = {
-    "triangle": triangle("optim.kind=sgd", "optim.rate=0.3", "optim.minibatch=0", "td.images=false"),
-    "tables": online("net.shared=true", "td.images=false"),
-    "adam": triangle(),
-}
-
-
-def test_two_processes_learn_as_one_with_all_their_games(tmp_path):
-    """The batches of the first two steps are played with the first weights, so they are the same games."""
-    (tmp_path / "ranks.py").write_text(RANKS)
-    (tmp_path / "configs.json").write_text(json.dumps({name: config.as_dict() for name, config in SHARED.items()}))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    # As torchrun would start them, which would take longer to start itself than all of this takes.
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(tmp_path / "ranks.py"), str(tmp_path / "configs.json"), str(tmp_path)]
-    started = [
-        subprocess.Popen(command, env=os.environ | group | {"RANK": rank}, stderr=subprocess.PIPE, text=True)
-        for rank in "01"
-    ]
-    for process in started:
-        _, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-    for name, config in SHARED.items():
-        ranks = [dict(np.load(tmp_path / f"{name}-{rank}.npz")) for rank in range(2)]
-        for key, array in ranks[0].items():
-            assert np.array_equal(array, ranks[1][key]), f"{name} {key}"
-        assert ranks[0]["games"] == [32]
-        if name == "adam":
-            continue  # minibatches are drawn by each process
-        settings = ["td.batch_games=16"]
-        alone = TorchLearner(config.changed(settings), first_net(config), Group(), 1, "cpu")
-        losses = [alone.step()["loss/td_error"] for _ in range(2)]
-        assert ranks[0]["losses"] == pytest.approx(losses, rel=1e-4)
-        first = float_state(first_net(config))
-        for key, array in float_state(alone.net()).items():
-            assert ranks[0][f"net.{key}"] == pytest.approx(array, abs=1e-5), f"{name} {key}"
-        moved = max(np.abs(array - first[key]).max() for key, array in float_state(alone.net()).items())
-        assert moved > 1e-3, name

@@ -7,14 +7,14 @@ here does anything.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-
-from othello_nn.learn.td.optim import entries_of
+from torch import Tensor
+from torch.distributed import ReduceOp
 
 
 @dataclass(frozen=True)
@@ -31,28 +31,19 @@ class Group:
         """This rank measures, logs and saves."""
         return self.rank == 0
 
-    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add up every parameter's gradient over the ranks.
-
-        Sparse gradients become dense ones, since each rank has its own cells; what they were made of goes with them as
-        the parameter's ``entries`` (see ``optim.py``).
-        """
-        if self.size == 1:
-            return
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            if parameter.grad.is_sparse:
-                entries = tuple(self.all_reduce(part.to_dense()) for part in entries_of(parameter.grad))
-                parameter.entries = entries  # type: ignore[attr-defined]
-                parameter.grad = parameter.grad.to_dense()
-            dist.all_reduce(parameter.grad)
-
-    def all_reduce(self, tensor: Tensor) -> Tensor:
+    def all_reduce(self, tensor: Tensor, operation: Any = ReduceOp.SUM) -> Tensor:
         """The sum of a tensor over the ranks, in place."""
         if self.size > 1:
-            dist.all_reduce(tensor)
+            dist.all_reduce(tensor, operation)
         return tensor
+
+    def all_reduce_flat(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The sums of several tensors of one type, sent as one: every message costs time, however short it is."""
+        if self.size == 1:
+            return list(tensors)
+        flat = self.all_reduce(torch.cat([tensor.reshape(-1) for tensor in tensors]))
+        parts = flat.split([tensor.numel() for tensor in tensors])
+        return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
     def any(self, *flags: bool) -> list[bool]:
         """Of each flag, whether some rank raises it; all of them get the same answer."""
@@ -67,6 +58,14 @@ class Group:
         words = [word]
         dist.broadcast_object_list(words)
         return words[0]
+
+    def gather(self, item: Any) -> list[Any]:
+        """The items of all ranks, on rank 0; nothing on the others."""
+        if self.size == 1:
+            return [item]
+        items = [None] * self.size if self.is_rank_0 else None
+        dist.gather_object(item, items)
+        return items or []
 
     def barrier(self) -> None:
         """Until every rank is here."""

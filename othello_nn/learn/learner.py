@@ -50,6 +50,11 @@ class Learner(ABC):
     def progress(self) -> float:
         """The share of the run that is done, 0 to 1."""
 
+    @property
+    def synchronised(self) -> bool:
+        """All ranks have the same weights: only then is a run saved, or at its end."""
+        return True
+
     @abstractmethod
     def play(self) -> Any:
         """What this step learns from, made by the net as it stands."""
@@ -85,7 +90,8 @@ class Learner(ABC):
 
     @abstractmethod
     def state(self) -> Arrays:
-        """Everything that ``restore`` needs to go on exactly from here. All ranks ask for it together."""
+        """Everything that ``restore`` needs to go on exactly from here. All ranks ask for it together, and rank 0
+        gets the state of them all."""
 
     @abstractmethod
     def restore(self, arrays: Arrays) -> None: ...

@@ -84,7 +84,8 @@ class Trainer:
         self.run, self.config, self.learner, self.group = run, run.config, learner, group
         self.minutes, self.quiet = minutes, quiet
         measure = self.config.measure
-        self.strength = Strength(measure.double_games, self.config.seed, threads)
+        # The other ranks on this machine wait while rank 0 measures, so their cores are free.
+        self.strength = Strength(measure.double_games, self.config.seed, threads * group.local_size)
         self.scores: dict[str, float] = {}
         self.time_to_log, self.time_to_measure, self.time_to_show = (
             Timer(seconds) for seconds in (LOG_SECONDS, measure.seconds, measure.pictures_seconds)
@@ -153,6 +154,9 @@ class Trainer:
 
     def done(self) -> bool:
         """All games are learnt, the minutes are over, or Ctrl-C. All ranks get the same answer."""
+        if not self.learner.synchronised:
+            self.save_is_due = False
+            return False
         late = self.minutes is not None and time.monotonic() - self._started >= 60 * self.minutes
         stop, self.save_is_due = self.group.any(self._stop or late, self.is_rank_0 and self._time_to_save.due())
         return stop or self.learner.progress >= 1

@@ -4,12 +4,14 @@ A step learns from one batch of games. On a CPU the next batch is played meanwhi
 (``actor.py``), with the weights from before the step; on a GPU games and learning take turns on the device
 (``selfplay.py``). Two learners share this:
 
-* ``OnlineLearner`` moves the tables of a linear n-tuple net game by game in a kernel (``online.py``): CPU, one process;
-* ``TorchLearner`` takes any net, device, optimiser and number of processes.
+* ``OnlineLearner`` moves the tables of a linear n-tuple net game by game in a kernel (``online.py``), on the CPU; ranks
+  learn apart and merge their tables now and then (``merge.py``);
+* ``TorchLearner`` takes any net, device and optimiser; ranks add up their gradients in every update.
 """
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,8 +29,9 @@ from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays, Learner, first_net, is_out_of_memory, seed_of
 from othello_nn.learn.td.actor import Rules, play_numbered, search_values
 from othello_nn.learn.td.batch import transform
+from othello_nn.learn.td.merge import Merger
 from othello_nn.learn.td.online import BANDS, COUNT, SQUARED, TARGETS, TARGETS_SQUARED, LinearTables
-from othello_nn.learn.td.optim import TemporalCoherence
+from othello_nn.learn.td.optim import TemporalCoherence, entries_of
 from othello_nn.learn.td.selfplay import Dice, play
 from othello_nn.learn.td.targets import exact_values, lambda_returns, minimax2, outcome
 from othello_nn.learn.td.trajectory import Trajectory
@@ -38,6 +41,9 @@ from othello_nn.nets.base import count_discs
 
 OPTIMISERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD, "tc": TemporalCoherence}
 VALUE_ROWS = 1 << 16  # positions evaluated at a time where no gradient is needed
+MERGE_GAMES = 128
+"""Games of a rank for each stage of its tables between two merges: then a cell has seen about as much, however many
+stages there are, and a merge takes about the same share of the time."""
 TD_ERROR = curve(
     "loss/td_error",
     "mean squared difference between the values and their targets (values are between −1 and 1)",
@@ -90,8 +96,8 @@ class Rows(NamedTuple):
 def make_td_learner(config: Config, device: str, group: Group, threads: int) -> Learner:
     """The fastest learner for a configuration."""
     net = first_net(config)
-    alone = device == "cpu" and group.size == 1 and config.optim.kind in ("tc", "sgd")
-    if alone and isinstance(net, NTupleNet) and net.dim == 1 and net.view == "inversion" and not net.shared:
+    online = device == "cpu" and config.optim.kind in ("tc", "sgd")
+    if online and isinstance(net, NTupleNet) and net.dim == 1 and net.view == "inversion" and not net.shared:
         if config.optim.minibatch:
             raise ConfigError("optim.minibatch does nothing here: this net learns game by game; take optim.kind=adam")
         return OnlineLearner(config, net, group, threads)
@@ -126,16 +132,23 @@ class _TDLearner(Learner):
         if self.device != "cpu":
             return self._on_device()
         if self._pending is None:
-            self._pending = self._played(self.steps, self.evaluator())
+            self._pending = self._played(self._batch, self.evaluator())
         # The next games are played while this step learns, with the weights from before it.
-        self._ahead = self._pool.submit(self._played, self.steps + 1, self.evaluator())
+        self._ahead = self._pool.submit(self._played, self._batch + self.group.size, self.evaluator())
         return self._pending
+
+    @property
+    def _batch(self) -> int:
+        """The number of the batch that is learnt next; all ranks count together, and chance comes from the number."""
+        return self.games // self.config.td.batch_games + self.group.rank
 
     def update(self, games: Experience, targets: Any) -> dict[str, float]:
         metrics = self._learn(games, targets)
-        self._pending = self._ahead.result() if self._ahead is not None else None
         self.steps += 1
         self.games += self.config.td.batch_games * self.group.size
+        if self.synchronised:
+            self._synchronise()
+        self._pending = self._ahead.result() if self._ahead is not None else None
         return metrics | {RATE: self.rate}
 
     def details(self) -> dict[str, float]:
@@ -153,13 +166,21 @@ class _TDLearner(Learner):
     def _learn(self, games: Experience, targets: Any) -> dict[str, float]:
         """Move the weights; the statistics of the errors as metrics."""
 
-    def _played(self, step: int, evaluator: Evaluator) -> Experience:
-        """The games of a step, by the compiled net, with the values that the targets need."""
-        td, batch = self.config.td, self.config.td.batch_games
-        first = (step * self.group.size + self.group.rank) * batch
+    def _synchronise(self) -> None:
+        """Make the weights of all ranks the same, if they learn apart."""
+
+    def _played(self, batch: int, evaluator: Evaluator) -> Experience:
+        """The games of a batch, by the compiled net, with the values that the targets need."""
+        td, count = self.config.td, self.config.td.batch_games
         rival = opponent_evaluator(td.opponent) if td.opponent else None
         games = play_numbered(
-            evaluator, self._rules, seed_of(self.config.seed), first, batch, rival=rival, threads=self.threads
+            evaluator,
+            self._rules,
+            seed_of(self.config.seed),
+            batch * count,
+            count,
+            rival=rival,
+            threads=self.threads,
         )
         searched = exact = None
         if td.exact_empties:
@@ -172,15 +193,25 @@ class _TDLearner(Learner):
         raise ConfigError(f"this learner works on the CPU, not on {self.device}")
 
     def state(self) -> Arrays:
-        counts = {"games": np.array([self.games]), "steps": np.array([self.steps])}
-        pending = {} if self._pending is None else self._pending.arrays()
-        return counts | {f"pending.{name}": array for name, array in pending.items()} | self._weights_state()
+        arrays = {"games": np.array([self.games]), "steps": np.array([self.steps])} | self._weights_state()
+        if self.group.size > 1:
+            arrays["world_size"] = np.array([self.group.size])
+        # Of what a rank has, only the games that it has played ahead are its own.
+        for rank, pending in enumerate(self.group.gather({} if self._pending is None else self._pending.arrays())):
+            arrays |= {_pending_name(rank) + name: array for name, array in pending.items()}
+        return arrays
 
     def restore(self, arrays: Arrays) -> None:
         self.games, self.steps = int(arrays["games"][0]), int(arrays["steps"][0])
-        pending = {name.removeprefix("pending."): a for name, a in arrays.items() if name.startswith("pending.")}
-        self._pending = Experience.from_arrays(pending, self.device) if pending else None
         self._restore_weights(arrays)
+        ranks, prefix = int(arrays.get("world_size", [1])[0]), _pending_name(self.group.rank)
+        pending = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+        if ranks != self.group.size:
+            pending = {}  # they would be other games with other numbers: played anew
+            if self.group.is_rank_0:
+                now = f"ranks of this run: {ranks} before, {self.group.size} now"
+                print(f"train.py: {now}; it goes on from its weights, with other games", file=sys.stderr)
+        self._pending = Experience.from_arrays(pending, self.device) if pending else None
 
     @abstractmethod
     def _weights_state(self) -> Arrays: ...
@@ -207,6 +238,11 @@ class _TDLearner(Learner):
         return f"with td.batch_games={games}; try --set td.batch_games={max(games // 4, 1)}"
 
 
+def _pending_name(rank: int) -> str:
+    """What the names of a rank's games in a state begin with."""
+    return f"rank{rank}.pending." if rank else "pending."
+
+
 def opponent_evaluator(name: str) -> Evaluator:
     """A fixed opponent for 1-ply games."""
     from othello_nn.players.searching import square_evaluator
@@ -217,13 +253,23 @@ def opponent_evaluator(name: str) -> Evaluator:
 
 
 class OnlineLearner(_TDLearner):
-    """Tables that learn from every game in turn."""
+    """Tables that learn from every game in turn. Several ranks have tables of their own, and merge them."""
 
     def __init__(self, config: Config, net: NTupleNet, group: Group, threads: int):
         super().__init__(config, group, threads, "cpu")
         self._net = net
         self.tables = LinearTables(net.shapes, net.stages, net.scale)
         self.tables.weights[:] = net.weight.detach().numpy()
+        self._merger = Merger(self.tables, group, config.optim.kind == "tc") if group.size > 1 else None
+        self._merge_steps = max(1, round(MERGE_GAMES * net.stages / config.td.batch_games))
+
+    @property
+    def synchronised(self) -> bool:
+        return self._merger is None or self.steps % self._merge_steps == 0 or self.progress >= 1
+
+    def _synchronise(self) -> None:
+        if self._merger is not None:
+            self._merger.merge()
 
     def net(self) -> Net:
         weights = self.tables.weights
@@ -249,7 +295,7 @@ class OnlineLearner(_TDLearner):
             games.games,
             rate=self.rate,
             lam=td.lam,
-            seed=seed_of(self.config.seed, self.steps) if td.images else None,
+            seed=seed_of(self.config.seed, self._batch) if td.images else None,
             coherent=self.config.optim.kind == "tc",
             logistic=td.loss == "logistic",
             win=td.outcome == "win",
@@ -268,10 +314,12 @@ class OnlineLearner(_TDLearner):
             if arrays[name].shape != self.tables.weights.shape:
                 raise ValueError(f"{name} has the shape {arrays[name].shape}")
             setattr(self.tables, name, arrays[name].astype(np.float32))
+        if self._merger is not None:
+            self._merger.begin()
 
 
 class TorchLearner(_TDLearner):
-    """Any net, by autograd and an optimiser; several processes move the same weights."""
+    """Any net, by autograd and an optimiser; all ranks move the same weights."""
 
     def __init__(self, config: Config, net: Net, group: Group, threads: int, device: str):
         super().__init__(config, group, threads, device)
@@ -357,24 +405,40 @@ class TorchLearner(_TDLearner):
             yield self._net(*(row[first : first + VALUE_ROWS] for row in rows))
 
     def _descend(self, mover: Tensor, opponent: Tensor, black: Tensor, targets: Tensor, dice: Dice) -> None:
-        """Updates on parts of the rows in random order: as many in every process, whatever its number of rows."""
+        """Updates on parts of the rows in random order: as many on every rank, whatever its number of rows."""
         size, games = self.config.optim.minibatch, self.config.td.batch_games
         updates = max(1, games * 60 // size) if size else 1
         order = dice.uniform(len(targets)).argsort()
         for part in order.tensor_split(updates):
             self.optimiser.zero_grad()
-            rows = torch.tensor([float(len(part))], device=self.device)
             loss = self._loss(mover[part], opponent[part], black[part], targets[part])
             loss.backward()
-            self.group.sum_gradients(self._net.parameters())
-            self._divide_gradients(float(self.group.all_reduce(rows).item()))
+            rows: float | Tensor = max(len(part), 1)
+            if self.group.size > 1:
+                rows = self._add_up_gradients(len(part)).clamp(min=1)
+            for parameter in self._net.parameters():
+                # Sums become means. Of a table, temporal coherence takes the mean over the reads of each weight.
+                if parameter.grad is not None and parameter not in self._tables:
+                    parameter.grad /= rows
             self.optimiser.step()
 
-    def _divide_gradients(self, rows: float) -> None:
-        """Sums become means. Of a table, temporal coherence takes the mean over the reads of each weight, by itself."""
-        for parameter in self._net.parameters():
-            if parameter.grad is not None and parameter not in self._tables:
-                parameter.grad /= max(rows, 1.0)
+    def _add_up_gradients(self, rows: int) -> Tensor:
+        """Give all ranks the sum of their gradients; the sum of their rows.
+
+        Sparse gradients become dense ones, since each rank has its own cells; what they were made of goes with them as
+        the parameter's ``entries`` (see ``optim.py``).
+        """
+        parameters = list(self._net.parameters())
+        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
+        parts = [(gradient, *entries_of(gradient)) if gradient.is_sparse else (gradient,) for gradient in gradients]
+        dense = [part.to_dense() for each in parts for part in each]
+        total, *sums = self.group.all_reduce_flat([torch.tensor(float(rows), device=self.device), *dense])
+        for parameter, each in zip(parameters, parts, strict=True):
+            found, sums = sums[: len(each)], sums[len(each) :]
+            parameter.grad = found[0]
+            if len(each) > 1:
+                parameter.entries = tuple(found[1:])  # type: ignore[attr-defined]
+        return total
 
     def _loss(self, mover: Tensor, opponent: Tensor, black: Tensor, targets: Tensor) -> Tensor:
         """Summed over the rows."""
