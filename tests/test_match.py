@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 from patience import HANG_SECONDS
@@ -28,14 +29,14 @@ def one_game(opening: Opening, black, white, **more) -> PlayedGame:
 class Dawdler(BasePlayer):
     """Plays the first legal move, after a while."""
 
-    def __init__(self, seconds: float = 0.0, name: str = "dawdler"):
+    def __init__(self, seconds: float = 0.0, name: str = "dawdler", sleep: Callable[[float], None] = time.sleep):
         super().__init__(name, random.Random(0))
-        self.seconds = seconds
+        self.seconds, self.sleep = seconds, sleep
         self.told: list[float | None] = []
 
     def pick(self, position: Position, remaining: float | None) -> Choice:
         self.told.append(remaining)
-        time.sleep(self.seconds)
+        self.sleep(self.seconds)
         return Choice(position.legal_moves[0])
 
 
@@ -168,16 +169,35 @@ def test_a_game_is_recorded_whole():
     assert all(note is not None for note, move in zip(game.notes[2:], game.moves[2:], strict=True) if move != PASS)
 
 
-def test_who_oversteps_the_clock_loses():
-    slow, quick = Dawdler(0.02, "slow"), Dawdler(0.0, "quick")
+class Clock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_who_oversteps_the_clock_loses(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("othello_nn.arena.game.time", clock)
+
+    def slow_player() -> Dawdler:
+        return Dawdler(0.02, "slow", clock.sleep)
+
+    slow, quick = slow_player(), Dawdler(0.0, "quick", clock.sleep)
     game = one_game(START[0], slow, quick, clock_seconds=0.1).game
     assert (game.ending, game.result) == ("time", -64)
     assert not game.final.is_over
     assert slow.told[0] == 0.1
     assert all(before > after > 0 for before, after in zip(slow.told, slow.told[1:], strict=False))
-    assert quick.told[-1] > 0.05
+    assert quick.told[-1] == 0.1
 
-    result = play_match(lambda: Dawdler(0.02, "slow"), lambda: Dawdler(0.0, "quick"), START, clock_seconds=0.1)
+    result = play_match(slow_player, lambda: Dawdler(0.0, "quick", clock.sleep), START, clock_seconds=0.1)
     assert (result.games, result.losses, result.mean_margin) == (2, 2, -64)
     assert (result.time_losses(A), result.time_losses(B)) == (2, 0)
 
