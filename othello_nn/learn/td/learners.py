@@ -23,12 +23,16 @@ from othello_nn.engine.leaf.compile import Evaluator, compile_net
 from othello_nn.engine.leaf.shapes import symmetric
 from othello_nn.learn.distributed import Processes
 from othello_nn.learn.learner import Arrays, Learner, first_net, seed_of
-from othello_nn.learn.td.actor import Rules, play_numbered, search_values
+from othello_nn.learn.td import numba_targets, torch_targets
+from othello_nn.learn.td.actor import Exploration, play_numbered
 from othello_nn.learn.td.batch import transform
-from othello_nn.learn.td.online import BANDS, COUNT, SQUARED, TARGETS, TARGETS_SQUARED, LinearTables
+from othello_nn.learn.td.numba_targets import exact_margins
+from othello_nn.learn.td.online import LinearTables
 from othello_nn.learn.td.optim import TemporalCoherence
 from othello_nn.learn.td.selfplay import Dice, play
-from othello_nn.learn.td.targets import exact_values, lambda_returns, minimax2, outcome
+from othello_nn.learn.td.statistics import error_metrics, error_sums
+from othello_nn.learn.td.targets import SEARCH_PLIES
+from othello_nn.learn.td.torch_targets import lambda_returns, outcome
 from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.nets import Net, NTupleNet
 from othello_nn.nets.base import count_discs
@@ -39,11 +43,13 @@ VALUE_ROWS = 1 << 16  # positions evaluated at a time where no gradient is neede
 
 @dataclass(frozen=True, eq=False)
 class Experience:
-    """A batch of games with what searches and the solver say of its rows: ``[T, B]`` in discs, NaN where unknown."""
+    """A batch of games with what searches and the solver say of its rows: ``[T, B]``, NaN where unknown."""
 
     games: Trajectory
     searched: Tensor | None = None
+    """Values, −1…1."""
     exact: Tensor | None = None
+    """Margins in discs."""
 
     def arrays(self) -> Arrays:
         hints = {"searched": self.searched, "exact": self.exact}
@@ -72,13 +78,15 @@ def make_td_learner(config: Config, device: str, processes: Processes, threads: 
 class _TDLearner:
     """What both learners share: playing ahead, counting, and the state of a run."""
 
+    _net: Net
+
     def __init__(self, config: Config, processes: Processes, threads: int, device: str):
         self.config, self.processes, self.threads, self.device = config, processes, threads, device
         self.games = 0
         self.steps = 0
         self._pool = ThreadPoolExecutor(1)
         self._pending: Experience | None = None
-        self._rules = Rules(config.td.epsilon, config.td.opening_plies, config.td.cut)
+        self._exploration = Exploration(config.td.epsilon, config.td.opening_plies, config.td.cut)
 
     @property
     def progress(self) -> float:
@@ -127,13 +135,21 @@ class _TDLearner:
         first = (step * self.processes.count + self.processes.rank) * batch
         rival = opponent_evaluator(td.opponent) if td.opponent else None
         games = play_numbered(
-            evaluator, self._rules, seed_of(self.config.seed), first, batch, rival=rival, threads=self.threads
+            evaluator, self._exploration, seed_of(self.config.seed), first, batch, rival=rival, threads=self.threads
         )
         searched = exact = None
         if td.exact_empties:
-            exact = exact_values(games.mover, games.opponent, td.exact_empties, self.threads)
-        if td.targets == "minimax":
-            searched = search_values(evaluator, games, 2, td.exact_empties + 1, self.threads)
+            exact = exact_margins(games.mover, games.opponent, td.exact_empties, self.threads)
+        if plies := SEARCH_PLIES[td.targets]:
+            searched = numba_targets.search_values(
+                evaluator,
+                games,
+                plies=plies,
+                scale=self._net.scale,
+                kind=td.outcome,
+                exact_empties=td.exact_empties,
+                threads=self.threads,
+            )
         return Experience(games, searched, exact)
 
     def _on_device(self) -> Experience:
@@ -168,6 +184,8 @@ def opponent_evaluator(name: str) -> Evaluator:
 
 class OnlineLearner(_TDLearner):
     """Tables that learn from every game in turn."""
+
+    _net: NTupleNet
 
     def __init__(self, config: Config, net: NTupleNet, processes: Processes, threads: int):
         super().__init__(config, processes, threads, "cpu")
@@ -262,11 +280,12 @@ class TorchLearner(_TDLearner):
         )
         searched = exact = None
         if td.exact_empties:
-            exact = exact_values(games.mover, games.opponent, td.exact_empties, self.threads)
-        if td.targets == "minimax":
-            rows = (field.reshape(-1) for field in (games.mover, games.opponent, games.black_to_move))
-            values = minimax2(self._net, *rows, scale=self._net.scale, kind=td.outcome).view(games.mover.shape)
-            searched = 2 * self._net.scale * torch.atanh(values.clamp(-1 + 1e-6, 1 - 1e-6))
+            exact = exact_margins(games.mover, games.opponent, td.exact_empties, self.threads)
+        if plies := SEARCH_PLIES[td.targets]:
+            rows = games.mover, games.opponent, games.black_to_move
+            searched = torch_targets.search_values(
+                self._net, *rows, plies=plies, scale=self._net.scale, kind=td.outcome
+            )
         return Experience(games, searched, exact)
 
     def _learn(self, experience: Experience) -> dict[str, float]:
@@ -281,15 +300,15 @@ class TorchLearner(_TDLearner):
         values = torch.zeros(games.mask.numel(), device=used.device).scatter_(0, used, found).view(games.mover.shape)
         final = outcome(games.margin, scale, td.outcome)
         exact = None if experience.exact is None else outcome(experience.exact, scale, td.outcome)
-        searched = None if experience.searched is None else outcome(experience.searched, scale)
-        targets = lambda_returns(values, games, final, td.lam, exact, searched).reshape(-1)[used]
-        statistics = _statistics(mover, opponent, found, targets)
+        targets = lambda_returns(values, games, final, td.lam, exact, experience.searched).reshape(-1)[used]
         dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.processes.rank, 2), self.device)
         if td.images:
             image = (dice.uniform(len(used)) * 8).long().clamp(max=7)
             mover, opponent = transform(mover, image), transform(opponent, image)
         self._descend(mover, opponent, black, targets, dice)
-        return error_metrics(self.processes.sum(statistics).cpu())
+        columns = 64 - count_discs(mover, opponent), found, targets
+        statistics = torch.from_numpy(error_sums(*(column.cpu().numpy() for column in columns)))
+        return error_metrics(self.processes.sum(statistics.to(self.device)).cpu())
 
     @torch.no_grad()
     def _values(self, *rows: Tensor):
@@ -358,29 +377,3 @@ class _TorchOpponent:
 
 def float_state(net: Net) -> Arrays:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
-
-
-def _statistics(mover: Tensor, opponent: Tensor, values: Tensor, targets: Tensor) -> Tensor:
-    """As ``online.learn_games`` adds them up: ``[BANDS, 4]`` by empties."""
-    band = ((64 - count_discs(mover, opponent)) // 10).clamp(max=BANDS - 1)
-    error = targets - values
-    columns = {SQUARED: error.square(), COUNT: torch.ones_like(error), TARGETS: targets}
-    columns[TARGETS_SQUARED] = targets.square()
-    sums = torch.zeros(BANDS, 4, device=mover.device)
-    for column, number in columns.items():
-        sums[:, column] = torch.zeros(BANDS, device=mover.device).index_add_(0, band, number)
-    return sums
-
-
-def error_metrics(statistics: Tensor) -> dict[str, float]:
-    """Mean squared error of the values, by stage of the game and in all, and the share of variance they explain."""
-    squared, count, total, total_squared = statistics.sum(0).tolist()
-    count = max(count, 1.0)
-    metrics = {"loss/td_error": squared / count}
-    variance = total_squared / count - (total / count) ** 2
-    if variance > 0:
-        metrics["loss/explained_variance"] = 1 - metrics["loss/td_error"] / variance
-    for band, (band_squared, band_count, *_) in enumerate(statistics.tolist()):
-        if band_count:
-            metrics[f"td_error/empties_{10 * band:02d}-{10 * band + 9:02d}"] = band_squared / band_count
-    return metrics
