@@ -10,18 +10,19 @@ import pytest
 import torch
 
 from othello_nn.config import load_preset
-from othello_nn.engine.leaf.compile import compile_net
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.game import rules
 from othello_nn.game.rules import START_MOVER, START_OPPONENT, squares_in
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.td.actor import Rules, play_numbered, search_values
+from othello_nn.learn.td.actor import Exploration, play_numbered
 from othello_nn.learn.td.batch import as_masks, transform
-from othello_nn.learn.td.learners import Experience, OnlineLearner, TorchLearner, error_metrics, float_state
-from othello_nn.learn.td.online import LinearTables
-from othello_nn.learn.td.optim import TemporalCoherence, entries_of
+from othello_nn.learn.td.learners import Experience, OnlineLearner, TorchLearner
+from othello_nn.learn.td.numba_targets import exact_margins, search_values
+from othello_nn.learn.td.online import LinearTables, coherence_of
+from othello_nn.learn.td.optim import TemporalCoherence, coherence, coherences, entries_of
 from othello_nn.learn.td.selfplay import Turn, rollout
-from othello_nn.learn.td.targets import exact_values, lambda_returns, outcome
+from othello_nn.learn.td.statistics import error_metrics
+from othello_nn.learn.td.targets import UNKNOWN, Row, lambda_returns, outcome, squashed
 from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.nets import make_net
 
@@ -81,18 +82,20 @@ def followed(trajectory: Trajectory) -> Trajectory:
     return rollout(choose, trajectory.games)
 
 
-@pytest.mark.parametrize("rules_", [Rules(0.0, 0), Rules(0.3, 6), Rules(0.3, 6, cut=False), Rules(1.0, 0)])
-def test_the_actor_records_what_rollout_would(rules_):
-    trajectory = play_numbered(squares(1), rules_, 5, 0, 150)
+@pytest.mark.parametrize(
+    "exploration", [Exploration(0.0, 0), Exploration(0.3, 6), Exploration(0.3, 6, cut=False), Exploration(1.0, 0)]
+)
+def test_the_actor_records_what_rollout_would(exploration):
+    trajectory = play_numbered(squares(1), exploration, 5, 0, 150)
     assert same(followed(trajectory), trajectory)
-    if rules_.epsilon:
+    if exploration.epsilon:
         assert (trajectory.sign == 1).sum() > 30, "some games have passes"
         assert len(trajectory.mover[20].unique()) > 140
 
 
 def test_moves_are_the_best_but_for_the_explored_ones():
     evaluator = squares(2)
-    trajectory = play_numbered(evaluator, Rules(0.25, 4), 6, 0, 12)
+    trajectory = play_numbered(evaluator, Exploration(0.25, 4), 6, 0, 12)
     plain = explored = 0
     for rows in games_of(trajectory):
         mover, opponent = START_MOVER, START_OPPONENT
@@ -112,7 +115,7 @@ def test_moves_are_the_best_but_for_the_explored_ones():
 
 def test_which_moves_count_as_explored():
     """The same games with and without the cut, and every explored move of the second is one of the opening."""
-    cut, uncut = (play_numbered(squares(1), Rules(0.2, 5, cut=cut), 7, 0, 600) for cut in (True, False))
+    cut, uncut = (play_numbered(squares(1), Exploration(0.2, 5, cut=cut), 7, 0, 600) for cut in (True, False))
     assert same(dataclasses.replace(cut, explored=uncut.explored), uncut)
     opening = uncut.explored.sum(0)
     assert torch.equal(uncut.explored, torch.arange(60).unsqueeze(1) < opening)
@@ -126,11 +129,11 @@ def test_which_moves_count_as_explored():
 
 
 def test_games_depend_on_their_number_alone():
-    whole = play_numbered(squares(3), Rules(0.2, 6), 8, 1000, 150, threads=1)
+    whole = play_numbered(squares(3), Exploration(0.2, 6), 8, 1000, 150, threads=1)
     parts = [(1000, 40), (1040, 1), (1041, 109)]
-    again = [play_numbered(squares(3), Rules(0.2, 6), 8, first, games, threads=3) for first, games in parts]
+    again = [play_numbered(squares(3), Exploration(0.2, 6), 8, first, games, threads=3) for first, games in parts]
     assert same(Trajectory.concatenate(again), whole)
-    assert not same(play_numbered(squares(3), Rules(0.2, 6), 9, 1000, 150), whole)
+    assert not same(play_numbered(squares(3), Exploration(0.2, 6), 9, 1000, 150), whole)
     assert len({tuple(row) for row in whole.mover.T.tolist()}) == 150
 
 
@@ -154,7 +157,7 @@ def plain_moves(black_player, white_player) -> list[int]:
 @pytest.mark.parametrize("seed", [11, 13, 14])
 def test_against_a_rival_only_the_learner_is_recorded(seed):
     learner, rival = squares(seed), squares(100 + seed)
-    trajectory = play_numbered(learner, Rules(0.0, 0), seed, 6, 2, rival=rival)
+    trajectory = play_numbered(learner, Exploration(0.0, 0), seed, 6, 2, rival=rival)
     games = [plain_moves(learner, rival), plain_moves(rival, learner)]  # black in even games
 
     def choose(turn: Turn):
@@ -181,8 +184,8 @@ def reachable(mover: int, opponent: int, row: tuple[int, int]) -> bool:
 
 
 def test_against_a_rival_with_chance():
-    rules_ = Rules(0.5, 6)
-    trajectory = play_numbered(squares(1), rules_, 3, 0, 200, rival=squares(2))
+    exploration = Exploration(0.5, 6)
+    trajectory = play_numbered(squares(1), exploration, 3, 0, 200, rival=squares(2))
     even = torch.arange(200) % 2 == 0
     assert torch.equal(trajectory.black_to_move, trajectory.mask & ~even)
     assert torch.equal(trajectory.sign == 1, trajectory.mask & (torch.arange(60).unsqueeze(1) < trajectory.length - 1))
@@ -199,67 +202,12 @@ def test_against_a_rival_with_chance():
             assert reachable(START_OPPONENT, START_MOVER, rows[0][:2]) or rows[0][0].bit_count() == 1
 
 
-# --- search values ---------------------------------------------------------------------------------------------------
-
-
-def minimax(leaf, mover: int, opponent: int, depth: int) -> float:
-    """Discs for the mover. A pass costs no depth; out of depth nobody looks whether there is a move."""
-    if not depth and (mover | opponent).bit_count() < 64:
-        return leaf(mover, opponent) if mover else -64.0
-    legal = squares_in(rules.legal_mask(mover, opponent))
-    if not legal:
-        if not rules.legal_mask(opponent, mover):
-            return float(rules.final_score(mover, opponent))
-        return -minimax(leaf, opponent, mover, depth)
-    return max(-minimax(leaf, *rules.play(mover, opponent, square), depth - 1) for square in legal)
-
-
-def test_search_values_are_plain_minimax():
-    evaluator = squares(4)
-    trajectory = play_numbered(evaluator, Rules(0.4, 8), 9, 0, 6)
-    found = search_values(evaluator, trajectory, 2, 5, threads=2)
-    assert found.shape == trajectory.mover.shape
-    compared = 0
-    for game, rows in enumerate(games_of(trajectory)):
-        for t, (mover, opponent, *_) in enumerate(rows):
-            value = float(found[t, game])
-            if 64 - (mover | opponent).bit_count() < 5:
-                assert np.isnan(value)
-            elif t % 4 == game % 4:
-                compared += 1
-                expected = minimax(lambda m, o: discs(evaluator, m, o), mover, opponent, 2)
-                assert value == pytest.approx(expected, abs=1 / 64)
-        assert found[len(rows) :, game].isnan().all()
-    assert compared > 60
-
-
-def test_search_values_of_a_net_that_sees_colours():
-    net = make_net({"kind": "ntuple", "tuples": [[0, 1, 2, 3]], "view": "negation"})
-    with torch.no_grad():
-        net.weight.normal_(0, 3, generator=torch.Generator().manual_seed(1))
-    evaluator = compile_net(net.config, float_state(net))
-    trajectory = play_numbered(evaluator, Rules(0.4, 8), 10, 0, 3)
-    found = search_values(evaluator, trajectory, 2, 20)
-    compared = 0
-    for game, rows in enumerate(games_of(trajectory)):
-        for t, (mover, opponent, _, black) in enumerate(rows[:40:3]):
-
-            def leaf(leaf_mover, leaf_opponent, black=black):
-                boards = (torch.tensor([int(np.uint64(b).view(np.int64))]) for b in (leaf_mover, leaf_opponent))
-                return float(net.discs(*boards, torch.tensor([black])).detach())
-
-            compared += 1
-            expected = minimax(leaf, mover, opponent, 2)
-            assert float(found[3 * t, game]) == pytest.approx(expected, abs=1 / 32)
-    assert compared > 30
-
-
 # --- learning game by game -------------------------------------------------------------------------------------------
 
 
-def lookups(net, games: Trajectory, image: int = 0) -> np.ndarray:
+def lookups(net, games: Trajectory, symmetry: int = 0) -> np.ndarray:
     """``[T, B, lookups]`` cells through all stages, by the torch net."""
-    number = torch.full((games.mover.numel(),), image)
+    number = torch.full((games.mover.numel(),), symmetry)
     mover, opponent = (transform(board.reshape(-1), number) for board in (games.mover, games.opponent))
     return net.indices(mover, opponent).view(*games.mover.shape, -1).numpy()
 
@@ -268,18 +216,16 @@ def plain_learning(tables, cells, games, rate, lam, coherent, logistic, kind, se
     """The rule in words of Python, in float64, changing ``tables`` (weights, sums, magnitudes); squared errors."""
     weights, sums, magnitudes = tables
     used, squared = cells.shape[2], []
-    for game in range(games.games):
-        one = Trajectory(
-            **{name: torch.from_numpy(array[..., game : game + 1].copy()) for name, array in games.arrays().items()}
+    for game, rows in enumerate(games_of(games)):
+        values = [squashed(weights[cells[t, game]].sum(), SCALE) for t in range(len(rows))]
+        search_values, margins = (
+            [UNKNOWN] * len(rows) if hint is None else hint[: len(rows), game].tolist() for hint in (searched, exact)
         )
-        values = torch.from_numpy(np.tanh(weights[cells[:, game]].sum(1) / SCALE / 2)).unsqueeze(1)
-        hints = [None if hint is None else hint[:, game : game + 1].double() for hint in (exact, searched)]
-        exact_value = None if hints[0] is None else outcome(hints[0], SCALE, kind)
-        search_value = None if hints[1] is None else outcome(hints[1], SCALE)
-        final = outcome(one.margin.double(), SCALE, kind)
-        targets = lambda_returns(values, one, final, lam, exact_value, search_value)
-        for t in range(int(one.length)):
-            value, target = float(values[t, 0]), float(targets[t, 0])
+        exact_values = [margin if np.isnan(margin) else outcome(margin, SCALE, kind) for margin in margins]
+        final = outcome(int(games.margin[game]), SCALE, kind)
+        seen = [Row(mover, opponent, black, explored) for mover, opponent, explored, black in rows]
+        targets = lambda_returns(seen, values, final, lam, search_values, exact_values)
+        for t, (value, target) in enumerate(zip(values, targets, strict=True)):
             error = target - value
             squared.append(error**2)
             if not logistic:
@@ -287,7 +233,7 @@ def plain_learning(tables, cells, games, rate, lam, coherent, logistic, kind, se
             if error == 0:
                 continue
             for cell in cells[t, game]:
-                own = abs(sums[cell]) / magnitudes[cell] if coherent and magnitudes[cell] else 1.0
+                own = coherence(sums[cell], magnitudes[cell]) if coherent else 1.0
                 weights[cell] += rate * own * error * SCALE / used
                 sums[cell] += error
                 magnitudes[cell] += abs(error)
@@ -295,7 +241,7 @@ def plain_learning(tables, cells, games, rate, lam, coherent, logistic, kind, se
 
 
 def batch(games: int = 4, seed: int = 3, **options) -> Trajectory:
-    return play_numbered(squares(5), Rules(**({"epsilon": 0.15, "opening_plies": 4} | options)), seed, 0, games)
+    return play_numbered(squares(5), Exploration(**({"epsilon": 0.15, "opening_plies": 4} | options)), seed, 0, games)
 
 
 @pytest.mark.parametrize("logistic", [True, False])
@@ -303,9 +249,11 @@ def batch(games: int = 4, seed: int = 3, **options) -> Trajectory:
     ("coherent", "win", "hinted"), [(True, False, False), (True, True, True), (False, False, True)]
 )
 def test_a_step_is_what_plain_python_computes(logistic, coherent, win, hinted):
-    games = batch()
-    searched = search_values(squares(6), games, 2, 11) if hinted else None
-    exact = exact_values(games.mover, games.opponent, 6) if hinted else None
+    games, kind = batch(), "win" if win else "margin"
+    searched = exact = None
+    if hinted:
+        searched = search_values(squares(6), games, plies=2, scale=SCALE, kind=kind, exact_empties=10)
+        exact = exact_margins(games.mover, games.opponent, 6)
     net = make_net({"kind": "ntuple", "tuples": TUPLES, "stages": 3})
     tables = LinearTables(net.shapes, 3, SCALE)
     rng = np.random.default_rng(1)
@@ -321,7 +269,6 @@ def test_a_step_is_what_plain_python_computes(logistic, coherent, win, hinted):
         searched=None if searched is None else searched.numpy(),
         exact=None if exact is None else exact.numpy(),
     )
-    kind = "win" if win else "margin"
     squared = plain_learning(plain, lookups(net, games), games, 0.8, 0.6, coherent, logistic, kind, searched, exact)
     assert np.abs(tables.weights.ravel() - plain[0]).max() < 2e-4
     assert np.abs(plain[0]).max() > 0.5
@@ -349,15 +296,15 @@ def test_more_lookups_than_the_vector_code_takes_at_once():
         assert tables.evaluator().discs(movers, opponents) == pytest.approx(net.discs(*rows).numpy(), abs=0.02)
 
 
-def test_a_game_is_learnt_as_one_of_its_images():
-    """All placements of a tuple share a table, so an image shows only in a tuple that is its own mirror image."""
+def test_a_game_is_learnt_under_a_random_symmetry():
+    """All placements of a tuple share a table, so it shows only in a tuple that is its own mirror image."""
     games = batch(1, seed=9)
     assert abs(int(games.margin)) > 4
     net = make_net({"kind": "ntuple", "tuples": [[0, 1, 8]]})
     expected = []
-    for image in range(8):
+    for symmetry in range(8):
         plain = [np.zeros(net.shapes.cells) for _ in range(3)]
-        plain_learning(plain, lookups(net, games, image), games, 1.0, 0.5, True, True, "margin", None, None)
+        plain_learning(plain, lookups(net, games, symmetry), games, 1.0, 0.5, True, True, "margin", None, None)
         expected.append(plain[0])
     assert max(np.abs(one - expected[0]).max() for one in expected) > 0.1
     seen = set()
@@ -398,6 +345,14 @@ def test_both_learners_move_a_weight_alike(loss):
 # --- temporal coherence ----------------------------------------------------------------------------------------------
 
 
+def test_coherence_is_how_well_steps_agree():
+    cases = {(0.0, 0.0): 1, (3.0, 3.0): 1, (-3.0, 3.0): 1, (0.0, 2.0): 0, (-0.5, 2.0): 0.25, (1e-38, 2e-38): 0.5}
+    totals, magnitudes = (torch.tensor(column) for column in zip(*cases, strict=True))
+    assert [coherence(*case) for case in cases] == pytest.approx(list(cases.values()))
+    assert [coherence_of(*case) for case in cases] == pytest.approx(list(cases.values()))
+    assert coherences(totals, magnitudes).tolist() == pytest.approx(list(cases.values()))
+
+
 def gradients(steps: int, sparse: bool):
     """For each step a gradient, and the entries it is made of as (row, cell, number)."""
     rng = np.random.default_rng(7)
@@ -418,7 +373,7 @@ def plain_coherence(steps, lr: float):
         for row, cell, number in entries:
             asked.setdefault((row, cell), []).append(number)
         for place, numbers in asked.items():
-            own = abs(sums[place]) / magnitudes[place] if magnitudes[place] else 1.0
+            own = coherence(sums[place], magnitudes[place])
             weights[place] -= lr * own * sum(numbers) / len(numbers)
             sums[place] += sum(numbers)
             magnitudes[place] += sum(map(abs, numbers))

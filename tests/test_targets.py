@@ -19,10 +19,11 @@ from torch.overrides import TorchFunctionMode
 from othello_nn.errors import OthelloError
 from othello_nn.game import rules
 from othello_nn.game.rules import squares_in
-from othello_nn.learn.td import selfplay, targets
+from othello_nn.learn.td import numba_targets, selfplay, torch_targets
 from othello_nn.learn.td.batch import boards, unpack
+from othello_nn.learn.td.numba_targets import exact_margins
 from othello_nn.learn.td.selfplay import Dice, play
-from othello_nn.learn.td.targets import exact_values, lambda_returns, minimax2, outcome
+from othello_nn.learn.td.torch_targets import lambda_returns, outcome, search_values
 from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.nets import make_net
 
@@ -197,71 +198,76 @@ def search_sample() -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("chunk", [20, 100, 10_000])
-def test_minimax2_is_plain_minimax(chunk):
+def test_search_values_are_plain_minimax(chunk):
     net, positions, rng = Linear.exact(3), search_sample(), random.Random(6)
     blacks = [rng.random() < 0.5 for _ in positions]
     seen: set = set()
     expected = [plain_minimax(net, *p, black, 2, seen) for p, black in zip(positions, blacks, strict=True)]
     assert seen == {("over", 0), ("over", 1), ("over", 2), ("pass", 1), ("pass", 2)}
     mover, opponent = boards(m for m, _ in positions), boards(o for _, o in positions)
-    found = minimax2(net, mover, opponent, torch.tensor(blacks), scale=10.0, chunk=chunk)
+    found = search_values(net, mover, opponent, torch.tensor(blacks), plies=2, scale=10.0, chunk=chunk)
     assert found.tolist() == pytest.approx(expected, abs=1e-7)
     assert len(found.unique()) > 200
 
 
-def test_minimax2_counts_wins():
+def test_search_values_count_wins():
     positions = [p for p in search_sample() if not rules.legal_mask(*p) and not rules.legal_mask(*p[::-1])]
     assert len(positions) > 30
     mover, opponent = boards(m for m, _ in positions), boards(o for _, o in positions)
     black = torch.zeros(len(positions), dtype=torch.bool)
-    found = minimax2(Linear.exact(3), mover, opponent, black, scale=10.0, kind="win")
+    found = search_values(Linear.exact(3), mover, opponent, black, plies=2, scale=10.0, kind="win")
     assert found.tolist() == [np.sign(rules.final_score(*p)) for p in positions]
 
 
-def test_minimax2_without_room_gives_the_nets_own_value(monkeypatch):
+def test_search_values_without_room_are_the_nets_own(monkeypatch):
     net, positions = Linear.exact(3), endings(8, 4, 20, 45)
     mover, opponent = boards(m for m, _ in positions), boards(o for _, o in positions)
     black = torch.ones(len(positions), dtype=torch.bool)
-    right = minimax2(net, mover, opponent, black, scale=10.0)
-    monkeypatch.setattr(targets, "GRANDCHILDREN_EACH", 30)
-    cut = minimax2(net, mover, opponent, black, scale=10.0)
+    right = search_values(net, mover, opponent, black, plies=2, scale=10.0)
+    monkeypatch.setattr(torch_targets, "GRANDCHILDREN_EACH", 30)
+    cut = search_values(net, mover, opponent, black, plies=2, scale=10.0)
     own = net(mover, opponent, black)
     searched = cut == right
     assert torch.equal(cut, torch.where(searched, right, own))
     assert 5 < searched.sum() < len(positions) - 5
 
 
-def test_minimax2_of_nothing():
+def test_search_values_of_nothing():
     none = torch.zeros(0, dtype=torch.int64)
-    assert minimax2(Linear(), none, none, none.bool(), scale=10.0).shape == (0,)
+    assert search_values(Linear(), none, none, none.bool(), plies=2, scale=10.0).shape == (0,)
 
 
 # --- exact endings ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("threads", [1, 2, 1000])
-def test_exact_values_are_negamax(threads):
+def test_exact_margins_are_negamax(threads):
     positions = random.Random(7).sample(endings(9, 40, 0, 6), 200) + scattered(10, 100, 0, 5) + endings(9, 3, 7, 30)
     random.Random(8).shuffle(positions)
     mover, opponent = boards(m for m, _ in positions), boards(o for _, o in positions)
-    found = exact_values(mover, opponent, 6, threads)
+    found = exact_margins(mover, opponent, 6, threads)
     expected = [rules.solve(m, o) if 64 - (m | o).bit_count() <= 6 else NAN for m, o in positions]
     assert found.dtype == torch.float32
     np.testing.assert_array_equal(found.numpy(), np.array(expected, np.float32))
     assert sum(map(math.isnan, expected)) > 20
 
 
-def test_exact_values_solve_equal_positions_once(monkeypatch):
+def test_exact_margins_solve_equal_positions_once(monkeypatch):
     positions = list(dict.fromkeys(endings(11, 10, 1, 5)))
     solved = []
-    really = targets._solved
-    monkeypatch.setattr(targets, "_solved", lambda found, threads: solved.append(found.shape) or really(found, threads))
+    really = numba_targets._solved
+
+    def counted(found, threads):
+        solved.append(found.shape)
+        return really(found, threads)
+
+    monkeypatch.setattr(numba_targets, "_solved", counted)
     mover, opponent = boards(m for m, _ in positions), boards(o for _, o in positions)
-    once = exact_values(mover, opponent, 5)
-    many = exact_values(mover.repeat(3, 1), opponent.repeat(3, 1), 5)
+    once = exact_margins(mover, opponent, 5)
+    many = exact_margins(mover.repeat(3, 1), opponent.repeat(3, 1), 5)
     assert solved == [(2, len(positions))] * 2
     assert torch.equal(many, once.repeat(3, 1))
-    assert exact_values(mover, opponent, 0).isnan().all()
+    assert exact_margins(mover, opponent, 0).isnan().all()
 
 
 # --- nothing waits for the device ------------------------------------------------------------------------------------
@@ -315,7 +321,7 @@ def whole_path(device: str, dice: Dice) -> Tensor:
         values = net(trajectory.mover, trajectory.opponent, trajectory.black_to_move)
         final = outcome(trajectory.margin, 10.0)
         rows = [field.flatten() for field in (trajectory.mover, trajectory.opponent, trajectory.black_to_move)]
-        searched = minimax2(net, *(row[:140] for row in rows), scale=10.0, chunk=70)
+        searched = search_values(net, *(row[:140] for row in rows), plies=2, scale=10.0, chunk=70)
         exact = torch.cat((searched.view(2, 70), torch.full_like(values[2:], NAN)))
         result = lambda_returns(values, trajectory, final, 0.7, exact)
     return result
@@ -363,7 +369,7 @@ def test_nets_play_on_a_device_without_data(config, monkeypatch):
         without_data(net)
         trajectory = play(net, 70, Dice("cuda", None))
         row = trajectory.mover[0], trajectory.opponent[0], trajectory.black_to_move[0]
-        values = minimax2(net, *row, scale=10.0)
+        values = search_values(net, *row, plies=2, scale=10.0)
     assert values.device.type == "cuda"
     assert values.shape == (70,)
 

@@ -9,19 +9,18 @@ from othello_nn.engine.leaf.compile import ColouredEvaluator
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import first_net, seed_of
 from othello_nn.learn.make import make_learner
-from othello_nn.learn.td.actor import Rules, play_numbered
+from othello_nn.learn.td.actor import Exploration, play_numbered
 from othello_nn.learn.td.learners import (
     Experience,
     OnlineLearner,
     TorchLearner,
-    _statistics,
     _TorchOpponent,
-    error_metrics,
     float_state,
     opponent_evaluator,
 )
-from othello_nn.learn.td.online import BANDS
+from othello_nn.learn.td.statistics import BANDS, error_metrics, error_sums
 from othello_nn.nets import export, make_net
+from othello_nn.nets.base import count_discs
 
 TUPLES = "net.tuples=[[0, 1, 2], [9, 18]]"
 
@@ -195,7 +194,7 @@ def test_a_run_starts_from_another_net(tmp_path):
 
 @pytest.mark.parametrize("name", ["swh", "most-discs", "fewest-discs", "random"])
 def test_fixed_opponents_judge_alike_everywhere(name):
-    games = play_numbered(opponent_evaluator("random"), Rules(0.0), 1, 0, 4)
+    games = play_numbered(opponent_evaluator("random"), Exploration(0.0), 1, 0, 4)
     mover, opponent = (board[:50].reshape(-1) for board in (games.mover, games.opponent))
     compiled = opponent_evaluator(name).discs(mover.numpy().view(np.uint64), opponent.numpy().view(np.uint64))
     by_torch = _TorchOpponent(name, "cpu")(mover, opponent, torch.zeros_like(mover, dtype=torch.bool)).numpy()
@@ -267,7 +266,7 @@ def test_a_whole_batch_is_one_step_of_gradient_descent():
     config = triangle("optim.kind=sgd", "optim.rate=0.5", "optim.minibatch=0", "td.images=false", "td.lambda=1.0")
     config = config.changed(["td.targets=returns", "td.exact_empties=0", "td.cut=false", "optim.final_rate=0.0"])
     learner = learner_of(config)
-    games = play_numbered(learner.evaluator(), Rules(0.2, 0, cut=False), 5, 0, 8)
+    games = play_numbered(learner.evaluator(), Exploration(0.2, 0, cut=False), 5, 0, 8)
     net = make_net(config.net)
     net.load_state_dict(learner.net().state_dict())
     used = games.mask
@@ -304,7 +303,7 @@ def test_minibatches(size, updates):
         return loss(*rows)
 
     learner._loss = counted
-    games = play_numbered(learner.evaluator(), Rules(0.1), 5, 0, 8)
+    games = play_numbered(learner.evaluator(), Exploration(0.1), 5, 0, 8)
     learner._learn(Experience(games), learner.targets(Experience(games)))
     assert count == len(seen) == updates
     assert sum(seen) == int(games.length.sum()), "every row once"
@@ -312,12 +311,13 @@ def test_minibatches(size, updates):
 
 
 def test_statistics_by_stage_of_the_game():
-    games = play_numbered(opponent_evaluator("swh"), Rules(0.3), 5, 0, 6)
+    games = play_numbered(opponent_evaluator("swh"), Exploration(0.3), 5, 0, 6)
     used = games.mask
     mover, opponent = games.mover[used], games.opponent[used]
     rng = torch.Generator().manual_seed(1)
     values, targets = (torch.rand(len(mover), generator=rng) * 2 - 1 for _ in range(2))
-    metrics = error_metrics(_statistics(mover, opponent, values, targets))
+    columns = 64 - count_discs(mover, opponent), values, targets
+    metrics = error_metrics(torch.from_numpy(error_sums(*(column.numpy() for column in columns))))
     errors = (targets - values).square()
     assert metrics["loss/td_error"] == pytest.approx(errors.mean().item(), rel=1e-5)
     explained = 1 - errors.mean() / targets.var(correction=0)

@@ -36,7 +36,7 @@ from othello_nn.kernels.board import ONE, START, ZERO, after, final_score, play,
 from othello_nn.kernels.chance import ALWAYS, happens, random_stream
 from othello_nn.kernels.jit import kernel
 from othello_nn.learn.learner import Learner
-from othello_nn.learn.td.learners import TD_ERROR
+from othello_nn.learn.td.statistics import TD_ERROR
 from othello_nn.learn.td.trajectory import MOST_MOVES
 from othello_nn.learn.triangle_kernels import (
     AFTER_MOVE,

@@ -6,30 +6,15 @@ game's chance comes from (seed, number of the game), so the games do not depend 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numba import float32, int64, uint64
+from numba import int64, uint64
 
 from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator
-from othello_nn.engine.leaf.door import leaf_begin
-from othello_nn.engine.midgame import INFINITY, node
 from othello_nn.engine.oneply import new_scratch, one_ply
-from othello_nn.engine.score import NO_MOVE, SCORE_DISC
-from othello_nn.engine.ttable import TranspositionTable
-from othello_nn.engine.workspace import (
-    EVERYTHING,
-    FRAME_BYTES,
-    FRAME_FEATURES,
-    FRAMES,
-    PROBCUT_CUTS,
-    SWITCHES,
-    Workspace,
-)
-from othello_nn.kernels.bits import popcount
 from othello_nn.kernels.board import START, ZERO, final_score, play, side_to_move
 from othello_nn.kernels.chance import ALWAYS, below, chance_move, next_random, random_stream
 from othello_nn.kernels.jit import kernel
@@ -108,8 +93,8 @@ def play_games(
 
 
 @dataclass(frozen=True)
-class Rules:
-    """How games are played for learning."""
+class Exploration:
+    """How chance enters the games that are learnt from."""
 
     epsilon: float = 0.1
     opening_plies: int = 0
@@ -119,7 +104,14 @@ class Rules:
 
 
 def play_numbered(
-    net: Evaluator, rules: Rules, seed: int, first: int, games: int, *, rival: Evaluator | None = None, threads: int = 1
+    net: Evaluator,
+    exploration: Exploration,
+    seed: int,
+    first: int,
+    games: int,
+    *,
+    rival: Evaluator | None = None,
+    threads: int = 1,
 ) -> Trajectory:
     """Games number ``first`` and on of ``net`` against itself or ``rival``, as ``selfplay.play`` records them."""
     rows, each = (games, MOST_MOVES), (games,)
@@ -129,7 +121,7 @@ def play_numbered(
     arrays |= {"length": np.zeros(each, np.int64), "margin": np.zeros(each, np.int64)}
     leaves = (*leaf_pair(net), *leaf_pair(net if rival is None else rival))
     against = rival is not None
-    chance = (int(rules.epsilon * ALWAYS), rules.opening_plies, against, rules.cut and not against)
+    chance = (int(exploration.epsilon * ALWAYS), exploration.opening_plies, against, exploration.cut and not against)
 
     def work(part: slice) -> None:
         scratch = new_scratch()
@@ -151,55 +143,3 @@ def leaf_pair(evaluator: Evaluator | Any) -> tuple[Any, Any]:
 
 def _signed(array: np.ndarray) -> np.ndarray:
     return array.view(np.int64) if array.dtype == np.uint64 else array
-
-
-# --- search values ---------------------------------------------------------------------------------------------------
-
-
-@kernel()
-def search_rows(ev, workspace, movers, opponents, depth, fewest, values):
-    """Write the value in discs of a search of each position with at least ``fewest`` empties, for its mover."""
-    for i in range(movers.size):
-        mover, opponent = movers[i], opponents[i]
-        empties = int64(64) - popcount(mover | opponent)
-        if empties >= fewest and (mover | opponent) != ZERO:
-            features = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES) + int64(FRAME_FEATURES)
-            leaf_begin(ev, features, mover, opponent)
-            window = int64(-INFINITY), int64(INFINITY)
-            value = node(ev, workspace, mover, opponent, window[0], window[1], depth, int64(NO_MOVE))
-            values[i] = float32(value) / float32(SCORE_DISC)
-
-
-SEARCH_CHUNK = 1 << 11
-SEARCH_TABLE_MB = 0.25
-
-
-def search_values(net: Evaluator, trajectory: Trajectory, depth: int, fewest: int, threads: int = 1) -> torch.Tensor:
-    """``[T, B]`` float32: a search of each row with at least ``fewest`` empties, in discs for its mover, else NaN.
-
-    The compiled twin of ``targets.minimax2`` for any depth; here a pass costs no depth.
-    """
-    mover, opponent = (
-        np.ascontiguousarray(board.T.numpy()).view(np.uint64) for board in (trajectory.mover, trajectory.opponent)
-    )
-    black = np.ascontiguousarray(trajectory.black_to_move.T.numpy()).reshape(-1)
-    values = np.full(mover.size, np.nan, np.float32)
-    used = np.ascontiguousarray(trajectory.mask.T.numpy()).reshape(-1)
-    movers, opponents = mover.reshape(-1), opponent.reshape(-1)
-    # A leaf two plies on has the same colour to move, which is the one that a coloured evaluator's owner is not.
-    on_black, on_white = leaf_pair(net)[::-1]
-    groups = [(on_black, used)] if on_black is on_white else [(on_black, used & black), (on_white, used & ~black)]
-    for leaf, chosen in groups:
-        index = np.flatnonzero(chosen)
-        found = np.full(len(index), np.nan, np.float32)
-
-        def work(part: slice, leaf=leaf, index=index, found=found) -> None:
-            workspace = Workspace(TranspositionTable(SEARCH_TABLE_MB), np.zeros(8, np.uint8))
-            workspace[SWITCHES] = EVERYTHING & ~PROBCUT_CUTS
-            boards = movers[index[part]], opponents[index[part]]
-            search_rows(leaf, workspace.address, *boards, depth, fewest, found[part])
-
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, parts_of(len(index), SEARCH_CHUNK)))
-        values[index] = found
-    return torch.from_numpy(values.reshape(mover.shape)).T

@@ -27,13 +27,17 @@ from othello_nn.engine.leaf.compile import Evaluator, compile_net
 from othello_nn.engine.leaf.shapes import symmetric
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays, Learner, first_net, is_out_of_memory, seed_of
-from othello_nn.learn.td.actor import Rules, play_numbered, search_values
+from othello_nn.learn.td import numba_targets, torch_targets
+from othello_nn.learn.td.actor import Exploration, play_numbered
 from othello_nn.learn.td.batch import transform
 from othello_nn.learn.td.merge import Merger
-from othello_nn.learn.td.online import BANDS, COUNT, SQUARED, TARGETS, TARGETS_SQUARED, LinearTables
+from othello_nn.learn.td.numba_targets import exact_margins
+from othello_nn.learn.td.online import LinearTables
 from othello_nn.learn.td.optim import TemporalCoherence, entries_of
 from othello_nn.learn.td.selfplay import Dice, play
-from othello_nn.learn.td.targets import exact_values, lambda_returns, minimax2, outcome
+from othello_nn.learn.td.statistics import error_metrics, error_sums
+from othello_nn.learn.td.targets import SEARCH_PLIES
+from othello_nn.learn.td.torch_targets import lambda_returns, outcome
 from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import Net, NTupleNet
@@ -44,17 +48,6 @@ VALUE_ROWS = 1 << 16  # positions evaluated at a time where no gradient is neede
 MERGE_GAMES = 128
 """Games of a rank for each stage of its tables between two merges: then a cell has seen about as much, however many
 stages there are, and a merge takes about the same share of the time."""
-TD_ERROR = curve(
-    "loss/td_error",
-    "mean squared difference between the values and their targets (values are between −1 and 1)",
-    short="loss",
-    live=True,
-)
-EXPLAINED = curve(
-    "loss/explained_variance",
-    "share of the targets' variance that the values explain: 1 is perfect, 0 no better than a constant",
-)
-ERRORS = curve("td_error/*", "the same as loss/td_error, for positions with so many empty squares")
 RATE = curve("rate/learning", "learning rate")
 COHERENCE = curve(
     "rate/coherence",
@@ -64,11 +57,13 @@ COHERENCE = curve(
 
 @dataclass(frozen=True, eq=False)
 class Experience:
-    """A batch of games with what searches and the solver say of its rows: ``[T, B]`` in discs, NaN where unknown."""
+    """A batch of games with what searches and the solver say of its rows: ``[T, B]``, NaN where unknown."""
 
     games: Trajectory
     searched: Tensor | None = None
+    """Values, −1…1."""
     exact: Tensor | None = None
+    """Margins in discs."""
 
     def arrays(self) -> Arrays:
         hints = {"searched": self.searched, "exact": self.exact}
@@ -108,6 +103,7 @@ class _TDLearner(Learner):
     """What both learners share: playing ahead, counting, and the state of a run."""
 
     when_diverged = "start anew with a lower optim.rate"
+    _net: Net
 
     def __init__(self, config: Config, group: Group, threads: int, device: str):
         self.config, self.group, self.threads, self.device = config, group, threads, device
@@ -116,7 +112,7 @@ class _TDLearner(Learner):
         self._pool = ThreadPoolExecutor(1)
         self._pending: Experience | None = None
         self._ahead: Future[Experience] | None = None
-        self._rules = Rules(config.td.epsilon, config.td.opening_plies, config.td.cut)
+        self._exploration = Exploration(config.td.epsilon, config.td.opening_plies, config.td.cut)
 
     @property
     def progress(self) -> float:
@@ -175,7 +171,7 @@ class _TDLearner(Learner):
         rival = opponent_evaluator(td.opponent) if td.opponent else None
         games = play_numbered(
             evaluator,
-            self._rules,
+            self._exploration,
             seed_of(self.config.seed),
             batch * count,
             count,
@@ -184,9 +180,17 @@ class _TDLearner(Learner):
         )
         searched = exact = None
         if td.exact_empties:
-            exact = exact_values(games.mover, games.opponent, td.exact_empties, self.threads)
-        if td.targets == "minimax":
-            searched = search_values(evaluator, games, 2, td.exact_empties + 1, self.threads)
+            exact = exact_margins(games.mover, games.opponent, td.exact_empties, self.threads)
+        if plies := SEARCH_PLIES[td.targets]:
+            searched = numba_targets.search_values(
+                evaluator,
+                games,
+                plies=plies,
+                scale=self._net.scale,
+                kind=td.outcome,
+                exact_empties=td.exact_empties,
+                threads=self.threads,
+            )
         return Experience(games, searched, exact)
 
     def _on_device(self) -> Experience:
@@ -254,6 +258,8 @@ def opponent_evaluator(name: str) -> Evaluator:
 
 class OnlineLearner(_TDLearner):
     """Tables that learn from every game in turn. Several ranks have tables of their own, and merge them."""
+
+    _net: NTupleNet
 
     def __init__(self, config: Config, net: NTupleNet, group: Group, threads: int):
         super().__init__(config, group, threads, "cpu")
@@ -365,11 +371,12 @@ class TorchLearner(_TDLearner):
         )
         searched = exact = None
         if td.exact_empties:
-            exact = exact_values(games.mover, games.opponent, td.exact_empties, self.threads)
-        if td.targets == "minimax":
-            rows = (field.reshape(-1) for field in (games.mover, games.opponent, games.black_to_move))
-            values = minimax2(self._net, *rows, scale=self._net.scale, kind=td.outcome).view(games.mover.shape)
-            searched = 2 * self._net.scale * torch.atanh(values.clamp(-1 + 1e-6, 1 - 1e-6))
+            exact = exact_margins(games.mover, games.opponent, td.exact_empties, self.threads)
+        if plies := SEARCH_PLIES[td.targets]:
+            rows = games.mover, games.opponent, games.black_to_move
+            searched = torch_targets.search_values(
+                self._net, *rows, plies=plies, scale=self._net.scale, kind=td.outcome
+            )
         return Experience(games, searched, exact)
 
     def targets(self, games: Experience) -> Rows:
@@ -383,21 +390,21 @@ class TorchLearner(_TDLearner):
         values = torch.zeros(played.mask.numel(), device=used.device).scatter_(0, used, found).view(played.mover.shape)
         final = outcome(played.margin, scale, td.outcome)
         exact = None if games.exact is None else outcome(games.exact, scale, td.outcome)
-        searched = None if games.searched is None else outcome(games.searched, scale)
-        returns = lambda_returns(values, played, final, td.lam, exact, searched).reshape(-1)[used]
+        returns = lambda_returns(values, played, final, td.lam, exact, games.searched).reshape(-1)[used]
         return Rows(mover, opponent, black, found, returns)
 
     def _learn(self, games: Experience, targets: Rows) -> dict[str, float]:
         for group in self.optimiser.param_groups:
             group["lr"] = self._step_size(group["params"][0])
-        statistics = _statistics(targets.mover, targets.opponent, targets.values, targets.returns)
         dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank, 2), self.device)
         mover, opponent = targets.mover, targets.opponent
         if self.config.td.images:
             image = (dice.uniform(len(mover)) * 8).long().clamp(max=7)
             mover, opponent = transform(mover, image), transform(opponent, image)
         self._descend(mover, opponent, targets.black_to_move, targets.returns, dice)
-        return error_metrics(self.group.all_reduce(statistics).cpu())
+        columns = 64 - count_discs(mover, opponent), targets.values, targets.returns
+        statistics = torch.from_numpy(error_sums(*(column.cpu().numpy() for column in columns)))
+        return error_metrics(self.group.all_reduce(statistics.to(self.device)).cpu())
 
     @torch.no_grad()
     def _values(self, *rows: Tensor):
@@ -482,29 +489,3 @@ class _TorchOpponent:
 
 def float_state(net: Net) -> Arrays:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
-
-
-def _statistics(mover: Tensor, opponent: Tensor, values: Tensor, targets: Tensor) -> Tensor:
-    """As ``online.learn_games`` adds them up: ``[BANDS, 4]`` by empties."""
-    band = ((64 - count_discs(mover, opponent)) // 10).clamp(max=BANDS - 1)
-    error = targets - values
-    columns = {SQUARED: error.square(), COUNT: torch.ones_like(error), TARGETS: targets}
-    columns[TARGETS_SQUARED] = targets.square()
-    sums = torch.zeros(BANDS, 4, device=mover.device)
-    for column, number in columns.items():
-        sums[:, column] = torch.zeros(BANDS, device=mover.device).index_add_(0, band, number)
-    return sums
-
-
-def error_metrics(statistics: Tensor) -> dict[str, float]:
-    """Mean squared error of the values, by stage of the game and in all, and the share of variance they explain."""
-    squared, count, total, total_squared = statistics.sum(0).tolist()
-    count = max(count, 1.0)
-    metrics: dict[str, float] = {TD_ERROR: squared / count}
-    variance = total_squared / count - (total / count) ** 2
-    if variance > 0:
-        metrics[EXPLAINED] = 1 - metrics[TD_ERROR] / variance
-    for band, (band_squared, band_count, *_) in enumerate(statistics.tolist()):
-        if band_count:
-            metrics[ERRORS.of(f"empties_{10 * band:02d}-{10 * band + 9:02d}")] = band_squared / band_count
-    return metrics

@@ -2,7 +2,8 @@
 
 A weight keeps the sum of the steps it was asked to make, and the sum of their sizes. While all point one way, their
 quotient |Σδ| / Σ|δ| is 1 and the weight moves at the full rate; once they only scatter, it tends to 0 and the weight
-comes to rest. ``online.py`` has the same rule inside its kernel.
+comes to rest. ``coherence`` defines it and is compiled by numba for the kernel of ``online.py``; the optimiser here is
+for everything else.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-TINY = 1e-30
+
+def coherence(total: float, magnitude: float) -> float:
+    """|Σδ| / Σ|δ| of a weight: the share of the rate at which it moves, 1 if it was never asked to."""
+    return abs(total) / magnitude if magnitude > 0 else 1.0
 
 
 class TemporalCoherence(Optimizer):
@@ -52,7 +56,7 @@ class TemporalCoherence(Optimizer):
 
 def _dense_update(parameter: Tensor, gradient: Tensor, sums: Tensor, magnitudes: Tensor, lr: float) -> None:
     count, size = getattr(parameter, "entries", None) or (torch.ones_like(gradient), gradient.abs())
-    parameter.add_(gradient / count.clamp(min=1) * coherence(sums, magnitudes), alpha=-lr)
+    parameter.add_(gradient / count.clamp(min=1) * coherences(sums, magnitudes), alpha=-lr)
     sums.add_(gradient)
     magnitudes.add_(size)
 
@@ -60,7 +64,7 @@ def _dense_update(parameter: Tensor, gradient: Tensor, sums: Tensor, magnitudes:
 def _sparse_update(parameter: Tensor, gradient: Tensor, sums: Tensor, magnitudes: Tensor, lr: float) -> None:
     total, count, size = (part.coalesce() for part in (gradient, *entries_of(gradient)))
     where = tuple(total.indices())
-    rates = coherence(sums[where], magnitudes[where])
+    rates = coherences(sums[where], magnitudes[where])
     parameter.index_put_(where, -lr * rates * total.values() / count.values(), accumulate=True)
     sums.index_put_(where, total.values(), accumulate=True)
     magnitudes.index_put_(where, size.values(), accumulate=True)
@@ -76,6 +80,6 @@ def entries_of(gradient: Tensor) -> tuple[Tensor, Tensor]:
     return count, size
 
 
-def coherence(sums: Tensor, magnitudes: Tensor) -> Tensor:
-    """|Σg| / Σ|g|, and 1 for a weight that has not been asked to move."""
-    return torch.where(magnitudes > TINY, sums.abs() / magnitudes.clamp(min=TINY), 1.0)
+def coherences(sums: Tensor, magnitudes: Tensor) -> Tensor:
+    """``coherence`` of each weight."""
+    return torch.where(magnitudes > 0, sums.abs() / magnitudes, 1.0)

@@ -19,7 +19,7 @@ from othello_nn.learn.td.batch import SQUARES, expand, final_score, legal_moves,
 from othello_nn.learn.td.batch import play as play_square
 from othello_nn.learn.td.trajectory import MOST_MOVES, Trajectory
 
-Evaluator = Callable[[Tensor, Tensor, Tensor], Tensor]
+ValueFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 """``net(mover, opponent, black_to_move)``: values [N] for the mover; a ``Net`` or anything like it."""
 
 
@@ -114,13 +114,13 @@ def _compact(field: Tensor, row: Tensor) -> Tensor:
 
 
 def play(
-    net: Evaluator,
+    net: ValueFunction,
     games: int,
     dice: Dice,
     *,
     epsilon: float = 0.1,
     opening_plies: int = 0,
-    opponent: Evaluator | None = None,
+    opponent: ValueFunction | None = None,
     cut: bool = True,
     capacity: int | None = None,
 ) -> Trajectory:
@@ -165,7 +165,7 @@ def play(
 
 
 def _child_values(
-    turn: Turn, net: Evaluator, opponent: Evaluator | None, learner_black: Tensor | None, capacity: int | None
+    turn: Turn, net: ValueFunction, opponent: ValueFunction | None, learner_black: Tensor | None, capacity: int | None
 ) -> Tensor:
     """``[B, 64]``: what the position after each move is worth to the side that is then to move; ∞ off the list."""
     games = len(turn.mover)

@@ -1,0 +1,147 @@
+"""The targets of ``targets.py`` in torch: thousands of games at once on one device, which is never waited for."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from othello_nn.errors import OthelloError, did_you_mean
+from othello_nn.learn.td.batch import (
+    CHILDREN_MOST,
+    SMALL_BATCH,
+    default_capacity,
+    expand,
+    final_score,
+    legal_moves,
+)
+from othello_nn.learn.td.selfplay import ValueFunction
+from othello_nn.learn.td.targets import OUTCOMES, row_target
+from othello_nn.learn.td.trajectory import Trajectory
+from othello_nn.nets.base import squash
+
+GRANDCHILDREN_EACH = 256
+"""Room for positions two plies on, per position of a chunk of a search; their mean over all stages is below 100."""
+DESCENDANTS_EACH = 12
+"""How much more room each further ply gets."""
+
+
+def outcome(margin: Tensor, scale: float, kind: str = "margin") -> Tensor:
+    """A final score in discs as a value: ``margin`` squashes it, ``win`` keeps only who won. NaN stays NaN."""
+    if kind not in OUTCOMES:
+        raise OthelloError(f"unknown outcome {kind!r}; {did_you_mean(kind, OUTCOMES)}")
+    margin = margin.to(torch.get_default_dtype()) if not margin.is_floating_point() else margin
+    if kind == "margin":
+        return squash(margin / scale)
+    return torch.where(margin.isnan(), margin, margin.sign())
+
+
+@torch.no_grad()
+def lambda_returns(
+    values: Tensor,
+    trajectory: Trajectory,
+    final: Tensor,
+    lam: float,
+    exact: Tensor | None = None,
+    searched: Tensor | None = None,
+) -> Tensor:
+    """TD(λ)'s targets ``[T, B]`` for the rows of whole games, by one scan from the end; 0 beyond a game's end.
+
+    ``values`` [T, B] is what the net says of the rows, ``final`` [B] the outcome for the mover of the last row.
+    ``exact`` and ``searched`` [T, B] are the values of perfect play and of a search from each row, NaN where unknown.
+    """
+    if not 0 <= lam <= 1:
+        raise OthelloError(f"lam is {lam}; it must be from 0 to 1")
+    unknown = torch.full_like(final, torch.nan).expand(values.shape)
+    exact, searched = (unknown if hint is None else hint for hint in (exact, searched))
+    sign, last = trajectory.sign.to(values.dtype), trajectory.length - 1
+    # After the end of a game comes nothing; its last row does not look.
+    value = target = torch.zeros_like(final)
+    explored = torch.zeros_like(last, dtype=torch.bool)
+    targets: list[Tensor] = []  # from the last row to the first
+    for t in reversed(range(trajectory.rows)):
+        ahead = sign[t] * value, sign[t] * target, explored
+        value, explored = values[t], trajectory.explored[t]
+        target = row_target(torch.where, lam, 1 - lam, value, *ahead, searched[t], last == t, final, exact[t])
+        targets.append(target)
+    return torch.where(trajectory.mask, torch.stack(targets[::-1]), 0)
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def search_values(
+    net: ValueFunction,
+    mover: Tensor,
+    opponent: Tensor,
+    black_to_move: Tensor,
+    *,
+    plies: int,
+    scale: float,
+    kind: str = "margin",
+    chunk: int = 256,
+) -> Tensor:
+    """``targets.search_value`` of each position; boards and colours of any one shape give values of that shape.
+
+    Positions are searched ``chunk`` at a time, which bounds the memory. A chunk takes every n-th position of the input,
+    so that it has a share of all stages of the games if the input is in their order: should its replies still not fit,
+    the positions left out get the net's own value, that is, no error to learn from.
+    """
+    if chunk < 1:
+        raise OthelloError(f"chunk is {chunk}; it must be at least 1")
+    movers, opponents, black = (field.reshape(-1) for field in (mover, opponent, black_to_move))
+    positions = mover.numel()
+    parts = -(-positions // chunk)
+    values = [
+        _searched(net, movers[part::parts], opponents[part::parts], black[part::parts], plies, scale, kind)
+        for part in range(parts)
+    ]
+    if not values:
+        return torch.zeros(mover.shape, device=mover.device)
+    order = torch.cat([torch.arange(part, positions, parts, device=mover.device) for part in range(parts)])
+    found = torch.cat(values)
+    return torch.zeros_like(found).scatter_(0, order, found).view(mover.shape)
+
+
+def _searched(
+    net: ValueFunction, mover: Tensor, opponent: Tensor, black: Tensor, plies: int, scale: float, kind: str
+) -> Tensor:
+    rooms = [_room(len(mover), ply) for ply in range(1, plies + 1)]
+    value, complete = _negamax(net, mover, opponent, black, rooms, scale, kind)
+    return torch.where(complete, value, net(mover, opponent, black))
+
+
+def _room(positions: int, ply: int) -> int:
+    """Slots for what comes of so many positions in so many plies."""
+    if positions < SMALL_BATCH:
+        return positions * CHILDREN_MOST**ply
+    if ply == 1:
+        return default_capacity(positions)
+    return positions * GRANDCHILDREN_EACH * DESCENDANTS_EACH ** (ply - 2)
+
+
+def _negamax(
+    net: ValueFunction, mover: Tensor, opponent: Tensor, black: Tensor, rooms: list[int], scale: float, kind: str
+) -> tuple[Tensor, Tensor]:
+    """Values ``[N]`` of a search with a ply for each of ``rooms``, and whether each position's whole tree had room."""
+    legal, replies = legal_moves(torch.stack((mover, opponent)), torch.stack((opponent, mover)))
+    over = (legal | replies) == 0
+    if not rooms:
+        values, complete = net(mover, opponent, black), torch.ones_like(over)
+    else:
+        # Slots that are not in use are empty boards, where no one can move: they have no children.
+        children = expand(mover, opponent, legal, rooms[0], (legal == 0) & (replies != 0))
+        boards = children.mover, children.opponent, ~black[children.parent]
+        below, below_complete = _negamax(net, *boards, rooms[1:], scale, kind)
+        values = _best(-below, children.parent, children.valid, len(mover))
+        missing = (children.valid & ~below_complete).long()
+        missing = torch.zeros_like(mover).scatter_reduce_(0, children.parent, missing, "amax")
+        complete = children.complete & (missing == 0)
+    finished = outcome(final_score(mover, opponent), scale, kind).to(values.dtype)
+    return torch.where(over, finished, values), complete
+
+
+def _best(values: Tensor, parent: Tensor, valid: Tensor, parents: int) -> Tensor:
+    """``[parents]``: the greatest value of each parent's children, −∞ if it has none."""
+    out = torch.full((parents,), -torch.inf, dtype=values.dtype, device=values.device)
+    return out.scatter_reduce_(0, parent, torch.where(valid, values, -torch.inf), "amax")
