@@ -14,7 +14,7 @@ from othello_nn.kernels.board import ONE, ZERO, final_score, nth_square, play, s
 from othello_nn.kernels.jit import kernel
 
 ALWAYS = 1 << 32
-"""A probability is a whole number, the ``chances`` of 2³², which these are all."""
+"""A probability is given as a whole number, its ``chances`` of 2³². These are all of them."""
 
 
 def seed_word(*numbers: int) -> int:
@@ -78,10 +78,8 @@ def chance_move(moves, chances, state):
 
 @kernel("Tuple((int64, int64, uint64))(int64, int64, uint64)")
 def draw_noise(opening, least, state):
-    """For a game of a noise of its own: down to how many empties moves are random now and then, and with what chances.
-
-    Any number from ``opening`` down to ``least``; 3, 6, 12, 25 or 50 %.
-    """
+    """A game's own noise: how many empties, from ``opening`` down to ``least``, are left when random moves end, and the
+    chances of one until then: 3, 6, 12, 25 or 50 %."""
     state = next_random(state)
     noisy = opening - below(state, max(opening - least, int64(0)) + int64(1))
     state = next_random(state)
@@ -90,7 +88,7 @@ def draw_noise(opening, least, state):
 
 @kernel("int64(int64, int64, int64, int64)")
 def noise_chances(empties, opening, noisy, noise):
-    """The chances that a move of such a game is random: all with more than ``opening`` empties, none from ``noisy``."""
+    """The chances that a move of such a game is random: all above ``opening`` empties, none from ``noisy`` on."""
     if empties > opening:
         return int64(ALWAYS)
     return noise if empties > noisy else int64(0)
