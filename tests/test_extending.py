@@ -124,6 +124,7 @@ def test_nothing_of_it_stays():
 
 
 def test_a_curve_is_one_file(monkeypatch, tmp_path):
+    curves.all_curves()  # loads whoever declares one, once and for all tests
     monkeypatch.setattr(curves, "_DECLARED", dict(curves._DECLARED))
     code = code_on_the_page("A new curve")
     assert list(code) == ["othello_nn/learn/td/learners.py"]
