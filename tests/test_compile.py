@@ -107,7 +107,7 @@ def test_a_net_that_sees_the_colours(name):
         found = evaluator.discs(movers, opponents, np.full(len(movers), black))
         assert np.abs(found - values[black]).max() <= tolerance
         # A player asks after its own move, with the other colour to move.
-        asked = (evaluator.white if black else evaluator.black).discs(movers, opponents)
+        asked = evaluator.after_move(not black).discs(movers, opponents)
         assert np.abs(asked - values[black]).max() <= tolerance
     assert np.abs(values[True] - values[False]).max() > 1
 
@@ -371,6 +371,6 @@ for evaluator in (staged, embedded):
 
 def test_a_second_process_finds_the_compiled_evaluators():
     run_fresh(CACHED)  # compiles, unless it already has
-    out, err, _ = run_fresh(CACHED)
+    out, err = run_fresh(CACHED)
     assert out == "Blended16 2 0.0\nEmbedded16x4 2 2.0\n"
     assert err == ""  # nothing says that it compiles

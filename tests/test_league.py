@@ -208,7 +208,7 @@ def test_a_player_may_have_an_evaluator_for_each_colour(swh):
     against = league(swh, LeaguePlayer("", Mobility(), swh), 100)
     assert (against.margins[:, 0] == league(swh, swh, 100).margins[:, 0]).all()
     assert (against.margins[:, 1] == league(swh, Mobility(), 100).margins[:, 1]).all()
-    coloured = ColouredEvaluator("", black=swh, white=Mobility())
+    coloured = ColouredEvaluator("", black_to_move=Mobility(), white_to_move=swh)
     assert (league(coloured, swh, 100).margins == both.margins).all()
 
 

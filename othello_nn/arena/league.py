@@ -25,6 +25,7 @@ import numpy as np
 from numba import int64, uint64
 
 from othello_nn.arena.statistics import Z_95, wilson_interval
+from othello_nn.engine.leaf.compile import ColouredEvaluator
 from othello_nn.engine.oneply import evaluated_move, new_scratch
 from othello_nn.kernels.bits import legal_of, popcount
 from othello_nn.kernels.board import START, ZERO, final_score, play, side_to_move
@@ -111,7 +112,9 @@ class LeaguePlayer:
     @classmethod
     def of(cls, evaluator: Any, name: str = "", epsilon: float | None = None) -> LeaguePlayer:
         """A player with an evaluator of the engine, or with the two of a ``ColouredEvaluator``."""
-        return cls(name, getattr(evaluator, "black", evaluator), getattr(evaluator, "white", evaluator), epsilon)
+        if isinstance(evaluator, ColouredEvaluator):
+            return cls(name, evaluator.after_move(True), evaluator.after_move(False), epsilon)
+        return cls(name, evaluator, evaluator, epsilon)
 
     def leaf(self, is_black: bool) -> Any:
         evaluator = self.black if is_black else self.white

@@ -15,7 +15,7 @@ from othello_nn.engine import Engine, Limit, Options, Result
 from othello_nn.engine.clock import make_clock
 from othello_nn.engine.driver import MAX_DEPTH
 from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator, load_evaluator
-from othello_nn.engine.leaf.tables import LeafEvaluator, TableEvaluator, weighted_squares
+from othello_nn.engine.leaf.tables import TableEvaluator, weighted_squares
 from othello_nn.game.position import Position
 from othello_nn.players.base import BasePlayer, Choice, PlayerError
 from othello_nn.players.simple import SquareWeights
@@ -47,11 +47,10 @@ class SearchPlayer(BasePlayer):
         if isinstance(evaluator, ColouredEvaluator):
             if not evaluator.any_depth and (self.limit.depth != 1 or self.solve_from):
                 raise PlayerError(f"{spec.name} judges positions after its own move only; write {spec.name}:depth=1")
-            # The pair is made for one ply. Where a search ends with its player to move, as without a fixed depth it may
-            # and at even depths it does, each colour asks the other of the two: the net that knows its own turns.
-            pair = evaluator.white, evaluator.black
+            # A search of odd depth ends with the other side to move. At even depths it ends with its player to move,
+            # and without a fixed depth it may: then each colour asks the net that knows its own turns.
             odd = self.limit.depth is not None and self.limit.depth % 2 == 1
-            white, black = pair if odd else pair[::-1]
+            white, black = (evaluator.after_move(colour if odd else not colour) for colour in (False, True))
             self.engines = (Engine(white, options), Engine(black, options))
         else:
             self.engines = (Engine(evaluator, options),) * 2
@@ -131,16 +130,10 @@ def _load(path: Path, mtime_ns: int) -> Any:
     if isinstance(net, dict) and net.get("kind") in FITTED_KINDS:
         module, name = FITTED_KINDS[net["kind"]].split(":")
         return getattr(importlib.import_module(f"othello_nn.players.{module}"), name).load(path)
-    evaluator = load_evaluator(path)
-    # Laid out in memory now, in one thread: players in several threads then share it.
-    for part in [evaluator] if isinstance(evaluator, LeafEvaluator) else [evaluator.black, evaluator.white]:
-        assert part.leaf
-    return evaluator
+    return load_evaluator(path).laid_out()
 
 
 @lru_cache(maxsize=8)
 def square_evaluator(weights: SquareWeights) -> TableEvaluator:
     """Square weights as an evaluator for the search."""
-    evaluator = weighted_squares(weights.name, weights.weights, weights.per_disc)
-    assert evaluator.leaf
-    return evaluator
+    return weighted_squares(weights.name, weights.weights, weights.per_disc).laid_out()

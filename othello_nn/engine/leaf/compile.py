@@ -50,28 +50,45 @@ class CompileError(OthelloError):
 
 @dataclass(frozen=True, eq=False)
 class ColouredEvaluator:
-    """Two evaluators, by the colour of a 1-ply player who asks: after its own move, so with the other colour to move.
-
-    ``black`` judges positions with white to move, ``white`` those with black to move, both for the side to move.
-    """
+    """Two evaluators, by the colour to move in the positions that they judge, each for the side to move."""
 
     name: str
-    black: LeafEvaluator
-    white: LeafEvaluator
+    black_to_move: LeafEvaluator
+    white_to_move: LeafEvaluator
     any_depth: bool = True
     """Each may judge all leaves of its player's search; if false, only those right after the player's own move."""
     info: dict[str, Any] = field(default_factory=dict)
 
     @property
     def lookups(self) -> int:
-        return self.black.lookups
+        return self.black_to_move.lookups
+
+    def after_move(self, black: bool) -> LeafEvaluator:
+        """What a 1-ply player of a colour asks: after its own move the other colour is to move."""
+        return self.white_to_move if black else self.black_to_move
+
+    def laid_out(self) -> ColouredEvaluator:
+        """As ``LeafEvaluator.laid_out``."""
+        self.black_to_move.laid_out()
+        self.white_to_move.laid_out()
+        return self
 
     def discs(self, movers: np.ndarray, opponents: np.ndarray, black_to_move: np.ndarray) -> np.ndarray:
         """As ``LeafEvaluator.discs``, with the colour to move of each position, bool ``[N]``."""
-        return np.where(black_to_move, self.white.discs(movers, opponents), self.black.discs(movers, opponents))
+        black, white = (part.discs(movers, opponents) for part in (self.black_to_move, self.white_to_move))
+        return np.where(black_to_move, black, white)
 
 
 Evaluator = LeafEvaluator | ColouredEvaluator
+"""What judges positions in a search: one for all of them, or one for each colour to move."""
+
+
+def leaf_pair(evaluator: Evaluator | Any) -> tuple[Any, Any]:
+    """The leaves that a 1-ply player asks after its own move: as black, and as white. A leaf stands for itself."""
+    if isinstance(evaluator, ColouredEvaluator):
+        return evaluator.after_move(True).leaf, evaluator.after_move(False).leaf
+    leaf = getattr(evaluator, "leaf", evaluator)
+    return leaf, leaf
 
 
 def load_evaluator(path: str | Path) -> Evaluator:
@@ -114,11 +131,11 @@ def compile_net(
         inner = options.net
         if isinstance(inner, DoubledOptions) or inner.sees_colours:
             raise CompileError("a doubled net of nets that look at the colour themselves cannot be compiled")
-        to_move = {side: _compile(inner, _inner(arrays, side), common) for side in ("black", "white")}
-        return ColouredEvaluator(name, black=to_move["white"], white=to_move["black"], info=common["info"])
+        black, white = (_compile(inner, _inner(arrays, side), common) for side in ("black", "white"))
+        return ColouredEvaluator(name, black, white, info=common["info"])
     if options.sees_colours:
-        black_to_move, white_to_move = (_compile(options, arrays, common, white) for white in (False, True))
-        return ColouredEvaluator(name, white_to_move, black_to_move, any_depth=False, info=common["info"])
+        black, white = (_compile(options, arrays, common, white) for white in (False, True))
+        return ColouredEvaluator(name, black, white, any_depth=False, info=common["info"])
     return _compile(options, arrays, common)
 
 
@@ -129,7 +146,7 @@ def cross_check(evaluator: Evaluator, checks: Checks) -> None:
     part: LeafEvaluator
     if isinstance(evaluator, ColouredEvaluator):
         found = evaluator.discs(checks.movers, checks.opponents, checks.black_to_move)
-        part = evaluator.black
+        part = evaluator.black_to_move
     else:
         found, part = evaluator.discs(checks.movers, checks.opponents), evaluator
     allowed = np.full(len(wanted), 0.5 / SCORE_DISC)

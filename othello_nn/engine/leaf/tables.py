@@ -11,7 +11,7 @@ import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import int64, types
@@ -176,6 +176,11 @@ class LeafEvaluator:
         object.__setattr__(self, "_memory", (deltas, origins, stages, weights, more))
         addresses = [x.ctypes.data if isinstance(x, np.ndarray) else x for x in more]
         return kind(deltas.ctypes.data, origins.ctypes.data, weights.ctypes.data, stages.ctypes.data, *addresses)
+
+    def laid_out(self) -> Self:
+        """Itself, with its memory laid out now, in one thread: players in several threads can then share it."""
+        _ = self.leaf
+        return self
 
     def _lay_out(self) -> tuple[Any, ...]:
         """The leaf's class, the weights as it reads them, and its further fields: arrays or numbers."""

@@ -7,13 +7,12 @@ game's chance comes from (seed, number of the game), so the games do not depend 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numba import int64, uint64
 
-from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator
+from othello_nn.engine.leaf.compile import Evaluator, leaf_pair
 from othello_nn.engine.oneply import new_scratch, one_ply
 from othello_nn.kernels.board import START, ZERO, final_score, play, side_to_move
 from othello_nn.kernels.chance import ALWAYS, below, chance_move, next_random, random_stream
@@ -131,14 +130,6 @@ def play_numbered(
     in_threads(work, parts_of(games, CHUNK), threads)
     tensors = {name: torch.from_numpy(_signed(array)) for name, array in arrays.items()}
     return Trajectory(**{name: tensor.T if tensor.dim() == 2 else tensor for name, tensor in tensors.items()})
-
-
-def leaf_pair(evaluator: Evaluator | Any) -> tuple[Any, Any]:
-    """What a player asks when it is black, and when it is white."""
-    if isinstance(evaluator, ColouredEvaluator):
-        return evaluator.black.leaf, evaluator.white.leaf
-    leaf = getattr(evaluator, "leaf", evaluator)
-    return leaf, leaf
 
 
 def _signed(array: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from numba import float32, int64
 from torch import Tensor
 
 from othello_nn.engine.endgame import end_node
-from othello_nn.engine.leaf.compile import Evaluator
+from othello_nn.engine.leaf.compile import Evaluator, leaf_pair
 from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_score
 from othello_nn.engine.oneply import FEATURE_BYTES
 from othello_nn.engine.score import SCORE_DISC, SCORE_MAX
@@ -23,8 +23,8 @@ from othello_nn.engine.workspace import Workspace
 from othello_nn.kernels.bits import flips_of, legal_of, lowest_square, popcount
 from othello_nn.kernels.board import ONE, ZERO, after, final_score
 from othello_nn.kernels.jit import kernel
+from othello_nn.kernels.parallel import parts_of
 from othello_nn.learn.td import targets
-from othello_nn.learn.td.actor import leaf_pair, parts_of
 from othello_nn.learn.td.trajectory import Trajectory
 
 WON = SCORE_MAX + 1

@@ -112,9 +112,7 @@ def _check(arrays: dict[str, np.ndarray]) -> None:
 def shipped_keyano() -> KeyanoEvaluator:
     """The evaluator that comes with the program, loaded once however many players use it."""
     try:
-        evaluator = KeyanoEvaluator.load(FITTED)
+        return KeyanoEvaluator.load(FITTED).laid_out()
     except FileNotFoundError:
         fit = "python -m othello_nn.fit.keyano"
         raise PlayerError(f"'keyano' needs {str(FITTED)!r}, which is not there; {fit} makes it") from None
-    assert evaluator.leaf  # laid out in memory now, in one thread
-    return evaluator

@@ -221,7 +221,4 @@ def load_tuples(path: str | Path) -> TableEvaluator:
 
 @lru_cache(maxsize=8)
 def _load(path: Path, changed_ns: int) -> TableEvaluator:
-    evaluator = tuples_evaluator(read_tuples(path), path.stem)
-    # Laid out in memory now, in one thread: players in several threads then share it.
-    assert evaluator.leaf
-    return evaluator
+    return tuples_evaluator(read_tuples(path), path.stem).laid_out()
