@@ -10,11 +10,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from patience import HANG_SECONDS
+from patience import HANG_SECONDS, wait_for_work
 
 from othello_nn.cli import main as cli
 from othello_nn.cli import positions as solving
@@ -414,7 +413,7 @@ posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and terminal
 def test_ctrl_c_ends_a_match_and_keeps_its_games(tmp_path):
     saved = tmp_path / "games.sgf"
     process = start("match", "random", "swh", "--games", "100000", "--json", "--save", str(saved))
-    time.sleep(1.5)
+    wait_for_work(process, 1.5)
     process.send_signal(signal.SIGINT)
     out, error = finish(process)
     assert process.returncode == 130

@@ -336,6 +336,7 @@ def play_game(engines, keepers, position, game_seconds) -> list[float]:
     return left
 
 
+@pytest.mark.slow  # by the clock
 def test_no_loss_on_time_in_games_of_one_second(engines):
     rng, keepers = random.Random(3), [make_clock("iago"), make_clock("predict")]
     for game in range(4):

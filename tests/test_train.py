@@ -405,7 +405,7 @@ def test_runs_in_another_folder(train, tmp_path):
     elsewhere = tmp_path / "else" / "where"
     code, out, err = train(*words("tables", "--games", "16", "--run", "first", "--runs", str(elsewhere)))
     assert code == 0
-    assert f"python play.py match {elsewhere}/first/net.safetensors swh" in out
+    assert f"python play.py match {elsewhere}/first swh" in out
     assert f"tensorboard --logdir {elsewhere}" in err
     more = ("--runs", str(elsewhere), "--threads", "1")
     assert train("--resume", "first", "--games", "32", *more)[0] == 0
