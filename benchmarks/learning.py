@@ -26,7 +26,8 @@ from othello_nn.engine.leaf.compile import Evaluator, compile_net
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner
 from othello_nn.learn.make import make_learner
-from othello_nn.learn.td.learners import float_state, opponent_evaluator
+from othello_nn.learn.td.learners import float_state
+from othello_nn.learn.td.rivals import opponent_evaluator
 from othello_nn.nets import export
 from othello_nn.players.classic.league_tuples import load_tuples
 

@@ -16,13 +16,15 @@ from othello_nn.game.rules import START_MOVER, START_OPPONENT, squares_in
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.td.actor import Exploration, play_numbered
 from othello_nn.learn.td.batch import as_masks, transform
-from othello_nn.learn.td.learners import Experience, OnlineLearner, TorchLearner
+from othello_nn.learn.td.learners import Experience
 from othello_nn.learn.td.numba_targets import exact_margins, search_values
 from othello_nn.learn.td.online import LinearTables, coherence_of
+from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.optim import TemporalCoherence, coherence, coherences, entries_of
 from othello_nn.learn.td.selfplay import Turn, rollout
 from othello_nn.learn.td.statistics import error_metrics
 from othello_nn.learn.td.targets import UNKNOWN, Row, lambda_returns, outcome, squashed
+from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.nets import make_net
 

@@ -25,9 +25,10 @@ from othello_nn.config import load_preset
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import first_net
 from othello_nn.learn.td import merge
-from othello_nn.learn.td.learners import TorchLearner, float_state
+from othello_nn.learn.td.learners import float_state
 from othello_nn.learn.td.merge import FEW, Merger
 from othello_nn.learn.td.online import LinearTables
+from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.learn.watch.logger import Logger
 from othello_nn.nets import make_net
 
@@ -173,7 +174,9 @@ import train
 from othello_nn.config import Config
 from othello_nn.learn import distributed
 from othello_nn.learn.make import make_learner
-from othello_nn.learn.td.learners import OnlineLearner, TorchLearner, float_state
+from othello_nn.learn.td.learners import float_state
+from othello_nn.learn.td.online_learner import OnlineLearner
+from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.learn.watch.logger import Logger
 
 torch.set_num_threads(1)

@@ -10,15 +10,11 @@ from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import first_net, seed_of
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.td.actor import Exploration, play_numbered
-from othello_nn.learn.td.learners import (
-    Experience,
-    OnlineLearner,
-    TorchLearner,
-    _TorchOpponent,
-    float_state,
-    opponent_evaluator,
-)
+from othello_nn.learn.td.learners import Experience, float_state
+from othello_nn.learn.td.online_learner import OnlineLearner
+from othello_nn.learn.td.rivals import TorchOpponent, opponent_evaluator
 from othello_nn.learn.td.statistics import BANDS, error_metrics, error_sums
+from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.nets import export, make_net
 from othello_nn.nets.base import count_discs
 
@@ -197,7 +193,7 @@ def test_fixed_opponents_judge_alike_everywhere(name):
     games = play_numbered(opponent_evaluator("random"), Exploration(0.0), 1, 0, 4)
     mover, opponent = (board[:50].reshape(-1) for board in (games.mover, games.opponent))
     compiled = opponent_evaluator(name).discs(mover.numpy().view(np.uint64), opponent.numpy().view(np.uint64))
-    by_torch = _TorchOpponent(name, "cpu")(mover, opponent, torch.zeros_like(mover, dtype=torch.bool)).numpy()
+    by_torch = TorchOpponent(name, "cpu")(mover, opponent, torch.zeros_like(mover, dtype=torch.bool)).numpy()
     if name == "random":
         assert not compiled.any()
         assert not by_torch.any()

@@ -19,8 +19,10 @@ from othello_nn.learn.distributed import Group
 from othello_nn.learn.td import numba_targets, optim, targets, torch_targets
 from othello_nn.learn.td.actor import Exploration, play_numbered
 from othello_nn.learn.td.batch import as_masks, boards
-from othello_nn.learn.td.learners import OnlineLearner, TorchLearner, float_state
+from othello_nn.learn.td.learners import float_state
+from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.targets import OUTCOMES, SEARCH_PLIES, UNKNOWN, Row, game_targets, lambda_returns, search_value
+from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.nets import make_net
 

@@ -30,7 +30,8 @@ from othello_nn.learn.device import choose_device
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.runs import Run
-from othello_nn.learn.td import learners as td
+from othello_nn.learn.td.online_learner import OnlineLearner
+from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.learn.trainer import Trainer
 from othello_nn.learn.watch import curves
 from othello_nn.learn.watch.logger import Logger
@@ -208,7 +209,7 @@ def test_a_run_that_was_stopped_and_resumed_ends_in_the_same_net(name, train, mo
     from othello_nn.learn import backwards
 
     monkeypatch.setattr(backwards, "SLAB", 100)
-    learner_class = {"tables": td.OnlineLearner, "triangle": td.TorchLearner, "backwards": backwards.BackwardsLearner}
+    learner_class = {"tables": OnlineLearner, "triangle": TorchLearner, "backwards": backwards.BackwardsLearner}
     games = {"tables": "320", "triangle": "80", "backwards": "1"}[name]
     train(*words(name, "--games", games, "--run", "straight"))
     for stop in (3, 4):
@@ -440,7 +441,7 @@ OFTEN = ("--set", "measure.save_seconds=0.01")
 
 def test_a_disk_that_is_full_for_a_while(train, monkeypatch):
     train(*words("tables", "--games", "320", "--run", "straight"))
-    original = td.OnlineLearner.play
+    original = OnlineLearner.play
 
     def play(self):
         if self.steps == 3:
@@ -449,7 +450,7 @@ def test_a_disk_that_is_full_for_a_while(train, monkeypatch):
         return original(self)
 
     disks: list[FullDisk] = []
-    monkeypatch.setattr(td.OnlineLearner, "play", play)
+    monkeypatch.setattr(OnlineLearner, "play", play)
     code, _, err = train(*words("tables", "--games", "320", "--run", "full", *OFTEN))
     assert disks[0].refused == 4
     assert code == 0
@@ -502,7 +503,7 @@ def test_curves_on_a_full_disk(tmp_path, capfd):
 
 @pytest.mark.parametrize("fits", [6, 1, 0])
 def test_out_of_memory(mistake, train, monkeypatch, fits):
-    original = td.OnlineLearner.play
+    original = OnlineLearner.play
     train(*words("tables", "--games", "16", "--run", "mine"))
 
     def play(self):
@@ -510,7 +511,7 @@ def test_out_of_memory(mistake, train, monkeypatch, fits):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
         return original(self)
 
-    monkeypatch.setattr(td.OnlineLearner, "play", play)
+    monkeypatch.setattr(OnlineLearner, "play", play)
     code, out, err = train("--resume", "mine", "--games", "64", "--threads", "1")
     assert code == 1
     assert out == ""
@@ -525,7 +526,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(train, monkeypatch):
     def play(self):
         raise RuntimeError("the cat is on the keyboard")
 
-    monkeypatch.setattr(td.OnlineLearner, "play", play)
+    monkeypatch.setattr(OnlineLearner, "play", play)
     with pytest.raises(RuntimeError, match="cat"):
         train(*words("tables", "--games", "16"))
 

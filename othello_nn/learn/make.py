@@ -7,7 +7,10 @@ import dataclasses
 from othello_nn.config import Config, ConfigError
 from othello_nn.errors import did_you_mean
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.learner import Learner
+from othello_nn.learn.learner import Learner, first_net
+from othello_nn.learn.td.learners import TDLearner
+from othello_nn.learn.td.online_learner import OnlineLearner
+from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.nets import NTupleNet, make_net
 
 
@@ -15,8 +18,6 @@ def make_learner(config: Config, device: str, group: Group, threads: int, *, res
     """The learner of a configuration, at its beginning. To be ``resumed`` it needs no net to start from."""
     config = config.changed(init="") if resumed else config
     if config.learner == "td":
-        from othello_nn.learn.td.learners import make_td_learner
-
         return make_td_learner(config, device, group, threads)
     if group.size > 1:
         raise ConfigError(f"the learner {config.learner!r} works in one process; torchrun is for 'td'")
@@ -42,3 +43,14 @@ def make_learner(config: Config, device: str, group: Group, threads: int, *, res
             raise ConfigError(f"learning backwards is for n-tuple nets, not {net.kind}")
         return BackwardsLearner(net, config.backwards, seed=config.seed, threads=threads)
     raise ConfigError(f"unknown learner {config.learner!r}; {did_you_mean(config.learner, Config.LEARNERS)}")
+
+
+def make_td_learner(config: Config, device: str, group: Group, threads: int) -> TDLearner:
+    """The fastest learner for a configuration."""
+    net = first_net(config)
+    online = device == "cpu" and config.optim.kind in ("tc", "sgd")
+    if online and isinstance(net, NTupleNet) and net.dim == 1 and net.view == "inversion" and not net.shared:
+        if config.optim.minibatch:
+            raise ConfigError("optim.minibatch does nothing here: this net learns game by game; take optim.kind=adam")
+        return OnlineLearner(config, net, group, threads)
+    return TorchLearner(config, net.to(device), group, threads, device)

@@ -9,7 +9,8 @@ from typing import Any
 from othello_nn.arena.league import LeaguePlayer, league
 from othello_nn.engine.leaf.compile import Evaluator, compile_net, leaf_pair
 from othello_nn.learn.learner import Arrays, Learner
-from othello_nn.learn.td.learners import float_state, opponent_evaluator
+from othello_nn.learn.td.learners import float_state
+from othello_nn.learn.td.rivals import opponent_evaluator
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import Net
 

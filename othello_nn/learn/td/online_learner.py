@@ -1,0 +1,92 @@
+"""Learning on line: the tables of a linear n-tuple net move after every game. Read ``learners.py`` first."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from othello_nn.config import Config
+from othello_nn.engine.leaf.compile import Evaluator
+from othello_nn.engine.leaf.shapes import symmetric
+from othello_nn.learn.distributed import Group
+from othello_nn.learn.learner import Arrays, seed_of
+from othello_nn.learn.td.learners import Experience, TDLearner
+from othello_nn.learn.td.merge import Merger
+from othello_nn.learn.td.online import LinearTables
+from othello_nn.learn.td.statistics import error_metrics
+from othello_nn.nets import Net, NTupleNet
+
+MERGE_GAMES = 128
+"""Games of a rank for each stage of its tables between two merges: then a cell has seen about as much, however many
+stages there are, and a merge takes about the same share of the time."""
+
+
+class OnlineLearner(TDLearner):
+    """Tables that learn from every game in turn. Several ranks have tables of their own, and merge them."""
+
+    _net: NTupleNet
+
+    def __init__(self, config: Config, net: NTupleNet, group: Group, threads: int):
+        super().__init__(config, group, threads, "cpu")
+        self._net = net
+        self.tables = LinearTables(net.shapes, net.stages, net.scale)
+        self.tables.weights[:] = net.weight.detach().numpy()
+        self._merger = Merger(self.tables, group, config.optim.kind == "tc") if group.size > 1 else None
+        self._merge_steps = max(1, round(MERGE_GAMES * net.stages / config.td.batch_games))
+
+    @property
+    def synchronised(self) -> bool:
+        return self._merger is None or self.steps % self._merge_steps == 0 or self.progress >= 1
+
+    def _synchronise(self) -> None:
+        if self._merger is not None:
+            self._merger.merge()
+
+    def _like(self, config: Config) -> OnlineLearner:
+        return OnlineLearner(config, self._net, self.group, self.threads)
+
+    def net(self) -> Net:
+        weights = self.tables.weights
+        if self.config.td.images:  # learnt from either side of every mirror, so what differs between them is chance
+            weights = symmetric(weights, self.tables.shapes)
+        with torch.no_grad():
+            self._net.weight.copy_(torch.from_numpy(weights))
+        return self._net
+
+    def evaluator(self) -> Evaluator:
+        return self.tables.evaluator()
+
+    def targets(self, games: Experience) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """What searches and the solver say. The λ-returns follow in the kernel, game by game: each moves the weights
+        that the next one's are made of."""
+        searched, exact = (None if hint is None else hint.numpy() for hint in (games.searched, games.exact))
+        return searched, exact
+
+    def _learn(self, games: Experience, targets: tuple[np.ndarray | None, np.ndarray | None]) -> dict[str, float]:
+        td = self.config.td
+        searched, exact = targets
+        statistics = self.tables.learn(
+            games.games,
+            rate=self.rate,
+            lam=td.lam,
+            seed=seed_of(self.config.seed, self._batch) if td.images else None,
+            coherent=self.config.optim.kind == "tc",
+            logistic=td.loss == "logistic",
+            win=td.outcome == "win",
+            searched=searched,
+            exact=exact,
+        )
+        return error_metrics(torch.from_numpy(statistics))
+
+    def _weights_state(self) -> Arrays:
+        tables = self.tables
+        return {"weights": tables.weights, "sums": tables.sums, "magnitudes": tables.magnitudes}
+
+    def _restore_weights(self, arrays: Arrays) -> None:
+        for name in ("weights", "sums", "magnitudes"):
+            # Compiled code does not look where it reads.
+            if arrays[name].shape != self.tables.weights.shape:
+                raise ValueError(f"{name} has the shape {arrays[name].shape}")
+            setattr(self.tables, name, arrays[name].astype(np.float32))
+        if self._merger is not None:
+            self._merger.begin()
