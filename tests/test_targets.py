@@ -23,6 +23,7 @@ from othello_nn.learn.td import numba_targets, selfplay, torch_targets
 from othello_nn.learn.td.batch import boards, unpack
 from othello_nn.learn.td.numba_targets import exact_margins
 from othello_nn.learn.td.selfplay import Dice, play
+from othello_nn.learn.td.targets import leaf_value
 from othello_nn.learn.td.torch_targets import lambda_returns, outcome, search_values
 from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.nets import make_net
@@ -185,7 +186,7 @@ def plain_minimax(net: Linear, mover: int, opponent: int, black: bool, depth: in
         seen.add(("over", depth))
         return math.tanh(rules.final_score(mover, opponent) / 20)
     if depth == 0:
-        return net.one(mover, opponent, black)
+        return leaf_value(net.one(mover, opponent, black), 10.0)
     if not legal:
         seen.add(("pass", depth))
     children = [rules.play(mover, opponent, square) for square in squares_in(legal) or [rules.PASS]]
@@ -206,8 +207,8 @@ def test_search_values_are_plain_minimax(chunk):
     assert seen == {("over", 0), ("over", 1), ("over", 2), ("pass", 1), ("pass", 2)}
     mover, opponent = boards(m for m, _ in positions), boards(o for _, o in positions)
     found = search_values(net, mover, opponent, torch.tensor(blacks), plies=2, scale=10.0, chunk=chunk)
-    assert found.tolist() == pytest.approx(expected, abs=1e-7)
-    assert len(found.unique()) > 200
+    assert found.tolist() == pytest.approx(expected, abs=1e-6)
+    assert len(found.unique()) > 150
 
 
 def test_search_values_count_wins():

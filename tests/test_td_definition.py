@@ -14,6 +14,7 @@ from strategies import scattered
 from othello_nn.config import TD, load_preset
 from othello_nn.engine.leaf.compile import compile_net
 from othello_nn.engine.leaf.tables import weighted_squares
+from othello_nn.engine.score import SCORE_DISC
 from othello_nn.game import rules
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.td import numba_targets, optim, targets, torch_targets
@@ -24,7 +25,7 @@ from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.targets import OUTCOMES, SEARCH_PLIES, UNKNOWN, Row, game_targets, lambda_returns, search_value
 from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.learn.td.trajectory import Trajectory
-from othello_nn.nets import make_net
+from othello_nn.nets import load_net, make_net
 
 SCALE = 10.0
 GAMES_EACH = 250
@@ -199,6 +200,46 @@ def test_searches_of_a_net_that_sees_colours(plies):
     assert (compiled - on_tensors)[known].abs().max() < ALIKE
     blind = torch_targets.search_values(lambda m, o, b: net(m, o, ~b), *fields, **how)
     assert (compiled - blind)[known].abs().max() > 0.1, "or the colour makes no difference"
+
+
+@pytest.mark.parametrize("net", ["triangle", "champion", "embedding", "extreme"])
+def test_searches_of_real_nets(net):
+    """Float weights, blends that pass ±1, embeddings: whatever a leaf says, both searches make the same of it.
+
+    A value on the edge of two steps of a leaf may fall either way, by the order in which floats are added up.
+    """
+    if net in ("triangle", "champion"):
+        made = load_net(net)
+    else:
+        made = make_net({"kind": "ntuple", "tuples": "all-3", "stages": 2, "dim": 4 if net == "embedding" else 1})
+        spread = {"embedding": 0.3, "extreme": 8.0}[net]
+        made.weight.detach().normal_(0, spread, generator=torch.Generator().manual_seed(1))
+    compiled_net = compile_net(made.config, float_state(made))
+    games = play_numbered(compiled_net, Exploration(0.3, 8), 11, 0, 25)
+    fields, how = (games.mover, games.opponent, games.black_to_move), {"plies": 2, "scale": made.scale}
+    compiled = numba_targets.search_values(compiled_net, games, **how)
+    on_tensors = torch_targets.search_values(made, *fields, **how)
+    known = ~compiled.isnan()
+    difference = (compiled - on_tensors)[known].abs()
+    step = 0.5 / made.scale / SCORE_DISC
+    # The compiled net's embeddings are rounded to 16 bits, which may be some steps.
+    assert difference.max() < (8 if net == "embedding" else 1.01) * step
+    assert (difference > ALIKE).float().mean() < (0.7 if net == "embedding" else 0.02)
+    assert on_tensors[known].abs().max() <= 1
+    if net == "extreme":
+        unbounded = made(*(field[games.mask] for field in fields)).abs()
+        assert (unbounded > targets.squashed(63, made.scale)).any(), "or no leaf says too much"
+
+
+def test_a_leaf_claims_no_wipe_out():
+    assert [targets.leaf_value(value, SCALE) for value in (-1.2, 1.0)] == [
+        targets.squashed(discs, SCALE) for discs in (-62, 62)
+    ]
+    values = torch.tensor([-1.2, -0.3, 0.0, 0.123, 0.99, 1.0], dtype=torch.float64)
+    assert torch_targets.leaf_values(values, SCALE).tolist() == pytest.approx(
+        [targets.leaf_value(value, SCALE) for value in values.tolist()], abs=1e-9
+    )
+    assert targets.leaf_value(targets.squashed(3.126, SCALE), SCALE) == targets.squashed(3.125, SCALE)
 
 
 def test_searches_by_threads(played):

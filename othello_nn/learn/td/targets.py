@@ -12,6 +12,8 @@ CPU's cores and ``torch_targets.py`` for any net on any device; both call ``row_
 * **Pass**: rows are positions after moves, so a pass has no row; the next row then has the same mover, and its value
   keeps its sign. In the search a pass is a ply: all leaves have the row's own side to move, which must be so since
   values lean to the side to move and only those that lean alike can be compared.
+* **Leaf of the search**: the net's value as the compiled search says it, within ±62 discs (only a finished game is
+  worth more, whatever a net claims) and in steps of 1/128 of a disc.
 * **Finished game in the search**: counts its outcome at any depth, the row itself and the leaves included; a net is
   never asked about a game that is over. A wipe-out is such a game, won by 64 discs.
 * **Explored move**: was made by chance, so it tells nothing about the row before it. That row's target is its searched
@@ -33,12 +35,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from othello_nn.config import TD
+from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.game.rules import PASS, final_score, legal_mask, play, solve, squares_in
 
 OUTCOMES = ("margin", "win")
 SEARCH_PLIES = {"returns": 0, "minimax": 2}
 """The values of ``td.targets``: depth of the search that says what comes next; 0 asks the next row instead."""
 UNKNOWN = math.nan
+NEARLY_ONE = 1 - 1e-6
+"""A value of 1 would be infinitely many discs."""
 
 PlainNet = Callable[[int, int, bool], float]
 """``net(mover, opponent, black_to_move)``: the value for the mover."""
@@ -66,6 +71,13 @@ def outcome(margin: float, scale: float, kind: str) -> float:
     return squashed(margin, scale)
 
 
+def leaf_value(value: float, scale: float) -> float:
+    """What a search makes of a net's value."""
+    discs = 2 * scale * math.atanh(min(max(value, -NEARLY_ONE), NEARLY_ONE))
+    score = min(max(round(discs * SCORE_DISC), -LEAF_LIMIT), LEAF_LIMIT)
+    return squashed(score / SCORE_DISC, scale)
+
+
 def search_value(
     net: PlainNet, mover: int, opponent: int, black_to_move: bool, plies: int, scale: float, kind: str
 ) -> float:
@@ -74,7 +86,7 @@ def search_value(
     if not legal and not legal_mask(opponent, mover):
         return outcome(final_score(mover, opponent), scale, kind)
     if plies == 0:
-        return net(mover, opponent, black_to_move)
+        return leaf_value(net(mover, opponent, black_to_move), scale)
     children = [play(mover, opponent, square) for square in squares_in(legal) or [PASS]]
     return max(-search_value(net, *child, not black_to_move, plies - 1, scale, kind) for child in children)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.errors import OthelloError, did_you_mean
 from othello_nn.learn.td.batch import (
     CHILDREN_MOST,
@@ -17,7 +18,7 @@ from othello_nn.learn.td.batch import (
 from othello_nn.learn.td.selfplay import ValueFunction
 from othello_nn.learn.td.targets import OUTCOMES, row_target
 from othello_nn.learn.td.trajectory import Trajectory
-from othello_nn.nets.base import squash
+from othello_nn.nets.base import squash, unsquash
 
 GRANDCHILDREN_EACH = 256
 """Room for positions two plies on, per position of a chunk of a search; their mean over all stages is below 100."""
@@ -127,7 +128,7 @@ def _negamax(
     legal, replies = legal_moves(torch.stack((mover, opponent)), torch.stack((opponent, mover)))
     over = (legal | replies) == 0
     if not rooms:
-        values, complete = net(mover, opponent, black), torch.ones_like(over)
+        values, complete = leaf_values(net(mover, opponent, black), scale), torch.ones_like(over)
     else:
         # Slots that are not in use are empty boards, where no one can move: they have no children.
         children = expand(mover, opponent, legal, rooms[0], (legal == 0) & (replies != 0))
@@ -139,6 +140,12 @@ def _negamax(
         complete = children.complete & (missing == 0)
     finished = outcome(final_score(mover, opponent), scale, kind).to(values.dtype)
     return torch.where(over, finished, values), complete
+
+
+def leaf_values(values: Tensor, scale: float) -> Tensor:
+    """``targets.leaf_value`` of each value."""
+    scores = (scale * SCORE_DISC * unsquash(values)).round().clamp(-LEAF_LIMIT, LEAF_LIMIT)
+    return squash(scores / (scale * SCORE_DISC))
 
 
 def _best(values: Tensor, parent: Tensor, valid: Tensor, parents: int) -> Tensor:
