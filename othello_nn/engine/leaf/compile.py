@@ -127,16 +127,26 @@ def compile_net(
     """The evaluator of a net given by its configuration and its state; nothing is compared."""
     common: dict[str, Any] = {"name": name, "info": info or {}, "probcut": probcut}
     options = net_options(config)
+    if reason := why_not_compiled(options):
+        raise CompileError(reason)
     if isinstance(options, DoubledOptions):
         inner = options.net
-        if isinstance(inner, DoubledOptions) or inner.sees_colours:
-            raise CompileError("a doubled net of nets that look at the colour themselves cannot be compiled")
         black, white = (_compile(inner, _inner(arrays, side), common) for side in ("black", "white"))
         return ColouredEvaluator(name, black, white, info=common["info"])
     if options.sees_colours:
         black, white = (_compile(options, arrays, common, white) for white in (False, True))
         return ColouredEvaluator(name, black, white, any_depth=False, info=common["info"])
     return _compile(options, arrays, common)
+
+
+def why_not_compiled(net: NetOptions | dict[str, Any]) -> str:
+    """Why a net of these options cannot become an evaluator for the compiled search; nothing if it can."""
+    options = net if isinstance(net, NetOptions) else net_options(net)
+    if isinstance(options, DoubledOptions):
+        if isinstance(options.net, DoubledOptions) or options.net.sees_colours:
+            return "a doubled net of nets that look at the colour themselves cannot be compiled"
+        return _refusal(options.net)
+    return _refusal(options)
 
 
 def cross_check(evaluator: Evaluator, checks: Checks) -> None:
@@ -216,11 +226,24 @@ def _compile(options: NetOptions, arrays: Arrays, common: dict[str, Any], white:
 
 
 def _parts(options: NetOptions, arrays: Arrays, white: bool) -> Parts:
-    if isinstance(options, DoubledOptions):
-        raise CompileError("a doubled net inside another cannot be compiled")
-    if options.kind not in RULES:
-        raise CompileError(f"{options.kind} nets cannot be compiled: the search has no rule for them")
+    if reason := _refusal(options):
+        raise CompileError(reason)
     return RULES[options.kind](options, arrays, white)
+
+
+def _refusal(options: NetOptions) -> str:
+    """Why a net of one value cannot be compiled; nothing if it can."""
+    if isinstance(options, DoubledOptions):
+        return "a doubled net inside another cannot be compiled"
+    if options.kind not in RULES:
+        return f"{options.kind} nets cannot be compiled: the search has no rule for them"
+    if isinstance(options, NTupleOptions) and options.dim > max(DIMS):
+        return f"an n-tuple net with dim={options.dim} cannot be compiled; the most is {max(DIMS)}"
+    if isinstance(options, StagedOptions):
+        if isinstance(options.net, StagedOptions) or getattr(options.net, "dim", 1) > 1:
+            return "only staged nets of triangle nets or of n-tuple nets with dim=1 can be compiled"
+        return _refusal(options.net)
+    return ""
 
 
 def _staged(options: StagedOptions, arrays: Arrays, white: bool) -> Parts:
@@ -229,9 +252,7 @@ def _staged(options: StagedOptions, arrays: Arrays, white: bool) -> Parts:
     coefficients = _float_array(arrays, "coefficients", 65, nets)[::-1]  # by discs → by empties
     blended: dict[str, Any] = {}
     for i in range(nets):
-        evaluator, parts = _parts(inner, _inner(arrays, f"nets.{i}"), white)
-        if evaluator is not TableEvaluator:
-            raise CompileError("only staged nets of triangle nets or of n-tuple nets with dim=1 can be compiled")
+        _, parts = _parts(inner, _inner(arrays, f"nets.{i}"), white)
         table = parts["weights"]
         if not blended:
             blended = parts | {"weights": np.empty((*table.shape, nets), np.float32)}
@@ -294,8 +315,6 @@ def seen_from_behind(shapes: Shapes, weights: np.ndarray) -> np.ndarray:
 
 def _embedding(options: NTupleOptions, shapes: Shapes, weights: np.ndarray, arrays: Arrays, white: bool) -> Parts:
     dim, hidden = options.dim, options.hidden
-    if dim > max(DIMS):
-        raise CompileError(f"an n-tuple net with dim={dim} cannot be compiled; the most is {max(DIMS)}")
     skip = np.zeros(dim, np.float32)
     skip[0] = 1.0
     head = Head(
