@@ -1,4 +1,4 @@
-"""The learner that a configuration asks for."""
+"""The learner that a configuration asks for, and where it learns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import dataclasses
 
 from othello_nn.config import Config, ConfigError
 from othello_nn.errors import did_you_mean
+from othello_nn.kinds import NTupleOptions, net_options
+from othello_nn.learn.device import Place, choose_device
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner, first_net
 from othello_nn.learn.td.learners import TDLearner
@@ -21,8 +23,6 @@ def make_learner(config: Config, device: str, group: Group, threads: int, *, res
         return make_td_learner(config, device, group, threads)
     if group.size > 1:
         raise ConfigError(f"the learner {config.learner!r} works in one process; torchrun is for 'td'")
-    if device != "cpu":
-        raise ConfigError(f"the learner {config.learner!r} works on the CPU; leave out --device {device}")
     if config.init:
         raise ConfigError(f"the learner {config.learner!r} starts from nothing; init is for 'td'")
     if config.learner == "leouski":
@@ -46,11 +46,29 @@ def make_learner(config: Config, device: str, group: Group, threads: int, *, res
 
 
 def make_td_learner(config: Config, device: str, group: Group, threads: int) -> TDLearner:
-    """The fastest learner for a configuration."""
+    """The fastest learner for a configuration, on a device."""
     net = first_net(config)
-    online = device == "cpu" and config.optim.kind in ("tc", "sgd")
-    if online and isinstance(net, NTupleNet) and net.dim == 1 and net.view == "inversion" and not net.shared:
+    if device == "cpu" and isinstance(net, NTupleNet) and learns_on_line(config):
         if config.optim.minibatch:
             raise ConfigError("optim.minibatch does nothing here: this net learns game by game; take optim.kind=adam")
         return OnlineLearner(config, net, group, threads)
     return TorchLearner(config, net.to(device), group, threads, device)
+
+
+def learns_on_line(config: Config) -> bool:
+    """Whether the net is tables that a kernel moves game by game, on a CPU."""
+    options = net_options(config.net)
+    plain = isinstance(options, NTupleOptions) and options.dim == 1 and not options.shared
+    return plain and not options.sees_colours and config.optim.kind in ("tc", "sgd")
+
+
+def choose_place(config: Config, name: str, local_rank: int = 0) -> Place:
+    """Where a run learns that was told ``auto``, ``cpu``, ``cuda`` or ``cuda:N``, and why."""
+    device = choose_device(name, local_rank)
+    if device == "cpu":
+        return Place(device)
+    if config.learner != "td":
+        return Place("cpu", f"where the learner {config.learner!r} works")
+    if name == "auto" and learns_on_line(config):
+        return Place("cpu", "where its tables learn game by game, faster than in batches on the GPU")
+    return Place(device, "where nets learn fastest by autograd" if name == "auto" else "")
