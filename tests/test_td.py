@@ -1,5 +1,8 @@
 """The TD learners: which one learns what, targets on a device, states that come back."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +14,7 @@ from othello_nn.learn.learner import first_net, seed_of
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.td import learners
 from othello_nn.learn.td.actor import Exploration, play_numbered
+from othello_nn.learn.td.ahead import Ahead
 from othello_nn.learn.td.learners import Experience, float_state
 from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.rivals import TorchOpponent, opponent_evaluator
@@ -119,7 +123,10 @@ CONFIGS = {
     "online": online(),
     "hints": online("td.targets=minimax", "td.exact_empties=4", "optim.final_rate=0.1"),
     "rival": online("td.opponent=swh", "td.outcome=win"),
+    "ahead": online("td.ahead=3"),
+    "again": online("td.passes=3", "td.replay=2"),
     "adam": triangle(),
+    "adam again": triangle("td.passes=2", "td.replay=1", "td.ahead=2"),
     "sgd": triangle("optim.kind=sgd", "td.targets=returns"),
     "tc": online("net.dim=2"),
     "doubled": online(
@@ -183,6 +190,92 @@ def test_a_run_starts_from_another_net(tmp_path):
         learner_of(online(f"init={path}", "net.stages=3"))
     with pytest.raises(ConfigError, match="there is no net 'nowhere'"):
         learner_of(online("init=nowhere"))
+
+
+# --- games played ahead, and games learnt again -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("kind", [OnlineLearner, TorchLearner])
+def test_the_lag_between_weights_and_games_is_fixed(depth, kind, monkeypatch):
+    """However long anything takes: batch n + depth is played with the weights from before step n."""
+    config = online(f"td.ahead={depth}")
+    learner = kind(config, first_net(config), Group(), 1, *(["cpu"] if kind is TorchLearner else []))
+    probe = play_numbered(opponent_evaluator("random"), Exploration(0.0), 1, 0, 1)
+    boards = [np.ascontiguousarray(board[20:40, 0].numpy()).view(np.uint64) for board in (probe.mover, probe.opponent)]
+    used, before = {}, []
+    original = kind._played
+
+    def played(self, batch, evaluator):
+        used[batch] = evaluator.discs(*boards)
+        time.sleep(0.01 * (batch % 3))
+        return original(self, batch, evaluator)
+
+    monkeypatch.setattr(kind, "_played", played)
+    for _ in range(6):
+        before.append(learner.evaluator().discs(*boards))
+        learner.step()
+    learner.state()  # waits for what is being played
+    assert sorted(used) == list(range(6 + depth))
+    for batch, values in used.items():
+        assert np.array_equal(values, before[max(batch - depth, 0)])
+    assert not np.array_equal(before[0], before[-1])
+
+
+def test_who_waits_for_whom():
+    queue: Ahead[int] = Ahead(2)
+    begun = threading.Event()
+
+    def slowly(number: int) -> int:
+        begun.wait(60)
+        time.sleep(0.05)
+        return number
+
+    for number in range(2):
+        queue.begin(lambda number=number: slowly(number))
+    queue.meters()
+    begun.set()
+    assert [queue.take(), queue.take()] == [0, 1]
+    found = queue.meters()
+    assert found["queue/learner_waits"] > 0.5 > found["queue/actors_wait"]
+    assert found["queue/ready"] < 1
+    queue.begin(lambda: 2)
+    queue.begin(lambda: 3)
+    assert queue.pending() == [2, 3]
+    time.sleep(0.05)
+    assert queue.take() == 2
+    found = queue.meters()
+    assert found["queue/learner_waits"] < 0.5 < found["queue/actors_wait"]
+    assert found["queue/ready"] == 2
+    queue.restore([7, 8])
+    assert (len(queue), queue.take(), queue.pending()) == (2, 7, [8])
+
+
+def test_an_error_of_the_players_reaches_the_learner(monkeypatch):
+    learner = learner_of(online())
+    monkeypatch.setattr(learner, "_played", lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        learner.step()
+
+
+@pytest.mark.parametrize("replay", [0, 3])
+def test_games_are_learnt_again(replay, monkeypatch):
+    learner = learner_of(online("td.passes=3", f"td.replay={replay}"))
+    taken = []
+    monkeypatch.setattr(learner, "_learn", lambda games, targets: taken.append(games) or torch.zeros(BANDS, 4))
+    new = []
+    for _ in range(6):
+        games = learner.play()
+        new.append(games)
+        learner.update(games, learner.targets(games))
+    assert len(taken) == 18
+    assert [id(games) for games in taken[::3]] == [id(games) for games in new], "new ones first"
+    for step in range(6):
+        pool = [id(games) for games in new[max(0, step - replay) : step + 1]]
+        assert all(id(games) in pool for games in taken[3 * step : 3 * step + 3])
+    older = [games for step in range(6) for games in taken[3 * step : 3 * step + 3] if games is not new[step]]
+    assert bool(older) == bool(replay)
+    assert len(learner._kept) == replay
 
 
 # --- opponents -------------------------------------------------------------------------------------------------------
