@@ -4,7 +4,7 @@
     engine.search(Position.start(), Limit(seconds=1))
     engine.solve(position)
 
-An ``Engine`` keeps its transposition table between calls. The compiled search (``alphabeta.root``) runs in worker
+An ``Engine`` keeps its transposition table between calls. The compiled search (``midgame.root``) runs in worker
 threads, free of the GIL; the calling thread watches the clock and raises the stop flag. ``search`` and ``solve`` at
 the end are the one-line forms.
 """
