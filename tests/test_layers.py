@@ -7,8 +7,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "othello_nn"
 LAYERS = (
-    ("errors", "options", "program", "progress"),
-    ("game", "resources"),
+    ("errors", "options", "program", "progress", "resources"),
+    ("game",),
     ("checkpoint", "kinds"),
     ("config",),
     ("kernels",),
