@@ -46,7 +46,7 @@ from othello_nn.kernels.bits import (
     store_i64,
     store_u64,
 )
-from othello_nn.kernels.board import CORNERS, ONE, ZERO, final_score, neighbours, odd_regions, stable_discs
+from othello_nn.kernels.board import CORNERS, ONE, ZERO, after, final_score, neighbours, odd_regions, stable_discs
 from othello_nn.kernels.jit import kernel
 
 SMALL_EMPTIES = 5
@@ -74,14 +74,12 @@ def end_small(mover, opponent, alpha, beta, empties, workspace):
             square = lowest_square(group)
             group &= group - ONE
             turned = flips_of(mover, opponent, square)
-            next_opponent = mover ^ turned ^ (ONE << uint64(square))
+            next_mover, next_opponent = after(mover, opponent, square, turned)
             child_beta = int64(-max(alpha, best))
             if empties == int64(5):
-                score = -last4(opponent ^ turned, next_opponent, int64(-beta), child_beta, workspace)
+                score = -last4(next_mover, next_opponent, int64(-beta), child_beta, workspace)
             else:
-                score = -end_small(
-                    opponent ^ turned, next_opponent, int64(-beta), child_beta, int64(empties - 1), workspace
-                )
+                score = -end_small(next_mover, next_opponent, int64(-beta), child_beta, int64(empties - 1), workspace)
             if score > best:
                 best = score
                 if best >= beta:
@@ -141,8 +139,7 @@ def end_node(mover, opponent, alpha, beta, empties, workspace):
         square = lowest_square(moves)
         moves &= moves - ONE
         turned = flips_of(mover, opponent, square)
-        bit = ONE << uint64(square)
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ bit
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         if empties > int64(ETC_EMPTIES):
             child = table_probe(bucket_address(table, mask, next_mover, next_opponent), next_mover, next_opponent)
             if child != ZERO and data_depth(child) == empties - 1 and data_selectivity(child) == int64(0):
@@ -155,7 +152,7 @@ def end_node(mover, opponent, alpha, beta, empties, workspace):
             replies = legal_of(next_mover, next_opponent)
             key = -(popcount(replies) + popcount(replies & CORNERS)) * int64(16)
             key -= popcount(neighbours(next_opponent) & ~(next_mover | next_opponent)) * int64(2)
-            if bit & odd != ZERO:
+            if (ONE << uint64(square)) & odd != ZERO:
                 key += int64(8)
         offset = count * int64(MOVE_BYTES)
         store_i64(frame, offset, (key << int64(8)) | square)
@@ -169,7 +166,7 @@ def end_node(mover, opponent, alpha, beta, empties, workspace):
         turned = load_u64(here, int64(8))
         here += int64(MOVE_BYTES)
         count -= int64(1)
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         low = max(alpha, best)
         score = -end_node(next_mover, next_opponent, int64(-beta), int64(-low), int64(empties - 1), workspace)
         if load_i64(workspace, int64(ABORTED)) != int64(0):
