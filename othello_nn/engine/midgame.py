@@ -46,7 +46,6 @@ from othello_nn.engine.workspace import (
     PROBCUT_CUTS,
     PROBCUT_T,
     ROOT_DONE,
-    SAVED_EMPTIES,
     SELECTIVITY,
     SQUARE_ORDER,
     STABILITY_CUTS,
@@ -56,6 +55,7 @@ from othello_nn.engine.workspace import (
     TABLE_CUTS,
     TABLE_MASK,
     TABLE_MOVE,
+    TABLE_MOVE_EMPTIES,
     must_stop,
 )
 from othello_nn.kernels.bits import (
@@ -151,7 +151,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
     table_move = int64(NO_MOVE)
     data = table_probe(bucket, mover, opponent)
     if data != ZERO:
-        if switches & TABLE_MOVE and empties >= load_i64(workspace, int64(SAVED_EMPTIES)):
+        if switches & TABLE_MOVE and empties >= switches >> int64(TABLE_MOVE_EMPTIES):
             table_move = data_move(data)
         if switches & TABLE_CUTS and data_depth(data) >= depth and data_selectivity(data) <= selectivity:
             lower, upper = data_lower(data), data_upper(data)
