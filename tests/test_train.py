@@ -108,13 +108,17 @@ def arrays_of(run: str, name: str = "state") -> dict[str, np.ndarray]:
 
 
 def assert_same_runs(one: str, other: str) -> None:
-    """Bit for bit: state and net."""
+    """Bit for bit: state and net, the net to be compared with among them; and how strong it was found."""
     for name in ("state", "net"):
         first, second = arrays_of(one, name), arrays_of(other, name)
         assert first.keys() == second.keys()
         for key, array in first.items():
             assert array.dtype == second[key].dtype
             assert array.tobytes() == second[key].tobytes(), f"{name} {key}"
+    assert any(key.startswith("earlier.") for key in arrays_of(one))
+    metrics = [checkpoint.read_meta(f"runs/{run}/net.safetensors")["info"]["metrics"] for run in (one, other)]
+    assert metrics[0] == metrics[1]
+    assert "score/earlier" in metrics[0]
 
 
 # --- a run -----------------------------------------------------------------------------------------------------------
