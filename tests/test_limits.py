@@ -155,10 +155,17 @@ def test_an_engine_works_after_ctrl_c(engine):
     main = threading.main_thread().ident
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     try:
-        threading.Timer(0.15, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        searching = threading.Event()
+
+        def press() -> None:
+            if searching.wait(HANG_SECONDS):
+                time.sleep(0.05)  # in the middle of an iteration
+                signal.pthread_kill(main, signal.SIGINT)
+
+        threading.Thread(target=press).start()
         begun = time.perf_counter()
         with pytest.raises(KeyboardInterrupt):
-            engine.search(MIDGAME, Limit(seconds=1000))
+            engine.search(MIDGAME, Limit(seconds=1000), lambda result: searching.set())
         assert time.perf_counter() - begun < HANG_SECONDS
     finally:
         signal.signal(signal.SIGINT, handler)
