@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "othello_nn"
 LAYERS = (
     ("errors", "options", "program", "progress", "resources"),
     ("game",),
-    ("checkpoint", "kinds"),
+    ("checkpoint", "kinds", "search_options"),
     ("config",),
     ("kernels",),
     ("engine",),
