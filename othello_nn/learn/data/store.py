@@ -19,13 +19,14 @@ import hashlib
 import os
 import zlib
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import TracebackType
+from typing import IO, Any
 
 import numpy as np
 
 from othello_nn.errors import OthelloError
 
-fcntl: ModuleType | None
+fcntl: Any
 try:
     import fcntl
 except ImportError:  # Windows, where a file that is open for writing is the writer's own anyway
@@ -83,6 +84,9 @@ def _entries(path: Path) -> np.ndarray:
 class Part:
     """One writer's positions. ``portions`` counts what was appended, so that a writer knows where it stopped."""
 
+    _file: IO[bytes]
+    _data: IO[bytes]
+
     def __init__(self, path: Path, recipe: str):
         self.path = path
         self._index, self._records = (path.with_name(path.name + suffix) for suffix in (INDEX, POSITIONS))
@@ -125,7 +129,7 @@ class Part:
         self._file.truncate(HEADER + self.portions * _ENTRY.itemsize)
 
     @staticmethod
-    def _write(file, content: bytes) -> None:
+    def _write(file: IO[bytes], content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -159,7 +163,7 @@ class Part:
 
 def read(folder: Path, check: bool = False) -> list[np.ndarray]:
     """The positions of all parts in a folder, mapped into memory; ``check`` compares them with their checksums."""
-    found = []
+    found: list[np.ndarray] = []
     for index in sorted(folder.glob(f"*{INDEX}")):
         path, entries = index.with_suffix(POSITIONS), _entries(index)
         if not len(entries):
