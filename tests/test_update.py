@@ -269,7 +269,8 @@ def test_an_update_never_waits_for_the_device(name, monkeypatch):
         taps = [torch.zeros(48, net.dim, device="cuda") for net in update._nets]
         with torch.no_grad():
             loss, indices = update.loss(rows, taps)
-        update.move(rows.weight, indices, taps, [torch.empty_like(each) for each in update._dense])
+        gradients = [torch.empty_like(parameter) for flat in update._flat for parameter in flat.parameters]
+        update.move(rows.weight, indices, taps, gradients)
         late = LateMetrics(error_sums_of(rows.mover, rows.returns, rows.returns, rows.weight), {})
         assert not late.ready
         assert loss.device.type == "cuda"

@@ -101,15 +101,14 @@ class TorchLearner(TDLearner):
     def _learn(self, games: Experience, targets: Judged) -> Tensor:
         rows = targets.rows
         self.improve.rate.fill_(self.rate)
-        number = 2 + self._pass
-        dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank, number), self.device)
+        dice = self.dice()
         empties = 64 - count_discs(rows.mover, rows.opponent)
         statistics = error_sums_of(empties, targets.values, rows.returns, rows.weight)
         if self.config.td.images:
             image = (dice.uniform(len(rows.mover)) * 8).long().clamp(max=7)
             rows = rows._replace(mover=transform(rows.mover, image), opponent=transform(rows.opponent, image))
         self._net.train()
-        for part in self._parts(rows, dice):
+        for part in self.parts(rows, dice):
             self.improve(part)
         self._net.eval()
         return self.group.all_reduce(statistics)
@@ -119,7 +118,12 @@ class TorchLearner(TDLearner):
         for first in range(0, len(rows[0]), VALUE_ROWS):
             yield self._net(*(row[first : first + VALUE_ROWS] for row in rows))
 
-    def _parts(self, rows: Rows, dice: Dice) -> list[Rows]:
+    def dice(self) -> Dice:
+        """The chance of this step's updates."""
+        number = 2 + self._pass
+        return Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank, number), self.device)
+
+    def parts(self, rows: Rows, dice: Dice) -> list[Rows]:
         """Rows for each update: all of them once, in random order, the same number each time. Where that does not come
         out even, some rows come twice, the second time with weight 0."""
         count, optim = len(rows.mover), self.config.optim

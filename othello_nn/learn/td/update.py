@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from othello_nn.config import Config
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.td.optim import RULES, Asked, State, Table
+from othello_nn.learn.td.optim import RULES, Asked, Rule, State, Table
 from othello_nn.nets import Net, NTupleNet
 from othello_nn.nets.ntuple import Tap
 
@@ -37,6 +37,32 @@ class Rows(NamedTuple):
         return Rows(*(column.index_select(0, index) for column in self))
 
 
+class Flat:
+    """Parameters as one tensor, whose views they become: moving it takes as many launches as moving one of them."""
+
+    def __init__(self, parameters: list[nn.Parameter], rule: Rule):
+        self.parameters = parameters
+        self.numbers = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+        self.state = rule.begin(self.numbers, False)
+        for parameter, part in zip(parameters, self._parts(self.numbers), strict=True):
+            parameter.data = part
+
+    def _parts(self, numbers: Tensor) -> list[Tensor]:
+        """A number for each weight, in the shapes of the parameters; a single number is everybody's."""
+        if not numbers.dim():
+            return [numbers] * len(self.parameters)
+        parts = numbers.split([parameter.numel() for parameter in self.parameters])
+        return [part.view(parameter.shape) for part, parameter in zip(parts, self.parameters, strict=True)]
+
+    def states(self) -> dict[int, State]:
+        """What the rule keeps, by the identity of the parameter."""
+        parts = {name: self._parts(numbers) for name, numbers in self.state.items()}
+        return {
+            id(parameter): {name: shares[number] for name, shares in parts.items()}
+            for number, parameter in enumerate(self.parameters)
+        }
+
+
 class Update:
     """Moves the weights of a net, the same way on all ranks."""
 
@@ -51,8 +77,9 @@ class Update:
         self._tables = [Table(each.weight.detach().view(-1, each.dim), rule, group.size) for each in self._nets]
         self._shares = [self._share(each) for each in self._nets]
         weights = {id(each.weight) for each in self._nets}
-        self._dense = [each for each in self.parameters() if id(each) not in weights]
-        self._dense_states = [rule.begin(each.detach(), False) for each in self._dense]
+        dense = [each for each in self.parameters() if id(each) not in weights]
+        types = dict.fromkeys(each.dtype for each in dense)
+        self._flat = [Flat([each for each in dense if each.dtype == dtype], rule) for dtype in types]
         self._loss: Callable[..., Any] = self.loss
         self._move: Callable[..., Any] = self.move
         if config.optim.compile:
@@ -71,10 +98,11 @@ class Update:
     def __call__(self, rows: Rows) -> None:
         taps = [torch.zeros(len(rows.mover), table.dim, device=self.rate.device) for table in self._nets]
         loss, indices = self._loss(rows, [tap.requires_grad_() for tap in taps])
-        gradients = torch.autograd.grad(loss, [*taps, *self._dense], allow_unused=True)
+        wanted = [*taps, *(parameter for flat in self._flat for parameter in flat.parameters)]
+        gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
         found = [
             torch.zeros_like(each) if gradient is None else gradient
-            for each, gradient in zip([*taps, *self._dense], gradients, strict=True)
+            for each, gradient in zip(wanted, gradients, strict=True)
         ]
         self._move(rows.weight, indices, found[: len(taps)], found[len(taps) :])
 
@@ -99,11 +127,14 @@ class Update:
         """By what the rows asked of the sums of cells they read, and the gradients of all other parameters."""
         for table, gradient, places in zip(self._tables, asked, indices, strict=True):
             table.ask(gradient, weight, places)
-        rows = weight.sum()
+        rows, joined = weight.sum(), []
+        for flat in self._flat:
+            joined.append(torch.cat([each.reshape(-1) for each in gradients[: len(flat.parameters)]]))
+            gradients = gradients[len(flat.parameters) :]
         if self.group.size > 1:
             sums = [table.taken_all() for table in self._tables]
-            rows, *added = self.group.all_reduce_flat([rows, *gradients, *sums])
-            gradients, sums = added[: len(gradients)], added[len(gradients) :]
+            rows, *added = self.group.all_reduce_flat([rows, *joined, *sums])
+            joined, sums = added[: len(joined)], added[len(joined) :]
             found = [table.split(each) for table, each in zip(self._tables, sums, strict=True)]
         else:
             found = [table.taken(places) for table, places in zip(self._tables, indices, strict=True)]
@@ -112,13 +143,14 @@ class Update:
             # Sums become means; but temporal coherence counts what is asked of each cell by itself.
             mean = each if self.rule.coherent else replace(each, step=each.step / rows)
             table.move(mean, self.rate * share)
-        for parameter, state, gradient in zip(self._dense, self._dense_states, gradients, strict=True):
-            self.rule.move(parameter.detach(), state, Asked.whole(gradient / rows), self.rate)
+        for flat, gradient in zip(self._flat, joined, strict=True):
+            self.rule.move(flat.numbers, flat.state, Asked.whole(gradient / rows), self.rate)
 
     def states(self) -> list[State]:
         """What the optimiser keeps, in the order of the net's parameters."""
         ids = {id(net.weight): table.state for net, table in zip(self._nets, self._tables, strict=True)}
-        ids |= {id(p): s for p, s in zip(self._dense, self._dense_states, strict=True)}
+        for flat in self._flat:
+            ids |= flat.states()
         return [ids[id(parameter)] for parameter in self.parameters()]
 
     def parameters(self) -> list[nn.Parameter]:
