@@ -39,13 +39,17 @@ class Renamed(TorchFunctionMode):
         return function(*here, **keywords)
 
 
+class RenamedGenerator(torch.Generator):
+    def __new__(cls, device="cpu"):
+        return super().__new__(cls, "cpu")
+
+
 @pytest.fixture
 def gpu(monkeypatch):
     """A machine that says it has a GPU."""
-    generator = torch.Generator
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch, "Generator", lambda device="cpu": generator())
+    monkeypatch.setattr(torch, "Generator", RenamedGenerator)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pinned.append(len(tensor)) or tensor)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
