@@ -1,5 +1,7 @@
 """An update: the three ways to move, tables against plain loops, nothing that waits, one graph, one size."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
@@ -157,8 +159,8 @@ def rows_of(count: int, device: str = "cpu") -> Rows:
     return Rows(*boards, black, uniform, torch.ones(count, device=device))
 
 
-def update_of(name: str, group: Group | None = None, **given) -> Update:
-    config = NETS[name].changed(**given)
+def update_of(name: str, group: Group | None = None, settings: Sequence[str] = ()) -> Update:
+    config = NETS[name].changed(settings)
     update = Update(first_net(config).train(), config, group or Group())
     update.rate.fill_(config.optim.rate)
     return update
@@ -280,11 +282,18 @@ def test_an_update_never_waits_for_the_device(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["linear", "embedding", "triangle"])
-def test_an_update_is_two_graphs_without_a_break(name):
-    """The way to the loss with its way back, and the moves: ``fullgraph`` refuses anything that breaks."""
-    one, other, rows = update_of(name), update_of(name), rows_of(40)
-    other._loss = torch.compile(other.loss, fullgraph=True, dynamic=False, backend="aot_eager")
-    other._move = torch.compile(other.move, fullgraph=True, dynamic=False, backend="aot_eager")
+def test_an_update_is_two_graphs_without_a_break(name, monkeypatch):
+    """The way to the loss with its way back, and the moves: ``fullgraph`` refuses anything that breaks. The graphs are
+    traced here; to make machine code of them would take a minute."""
+    compiled, traced = torch.compile, []
+
+    def trace(function, *, fullgraph, dynamic, mode):
+        traced.append((fullgraph, mode))
+        return compiled(function, fullgraph=fullgraph, dynamic=dynamic, backend="aot_eager")
+
+    monkeypatch.setattr(torch, "compile", trace)
+    one, other, rows = update_of(name), update_of(name, settings=["optim.compile=true"]), rows_of(40)
+    assert traced == [(True, "default")] * 2
     for rate in (0.1, 0.02):  # inside the graph the rate is a tensor: another one needs no other graph
         for update in (one, other):
             update.rate.fill_(rate)

@@ -169,6 +169,10 @@ class Table:
         self._sums = torch.zeros(len(cells), columns, dtype=torch.int64, device=cells.device)
         self._counts = torch.zeros(len(cells) if rule.coherent else 0, dtype=torch.int32, device=cells.device)
 
+    @property
+    def buffers(self) -> list[Tensor]:
+        return [self.cells, self._sums, self._counts]
+
     def ask(self, gradient: Tensor, weight: Tensor, indices: Tensor) -> None:
         """Add up what rows ``[N, dim]`` ask of the cells at int64 ``[N, lookups]``; rows of weight 0 ask nothing."""
         columns = [gradient]

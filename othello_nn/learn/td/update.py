@@ -83,9 +83,19 @@ class Update:
         self._loss: Callable[..., Any] = self.loss
         self._move: Callable[..., Any] = self.move
         if config.optim.compile:
+            for tensor in self._kept():
+                torch._dynamo.mark_static_address(tensor)  # a CUDA graph may write where they are
             mode = "reduce-overhead" if device.type == "cuda" else "default"
             self._loss = torch.compile(self.loss, fullgraph=True, dynamic=False, mode=mode)
             self._move = torch.compile(self.move, fullgraph=True, dynamic=False, mode=mode)
+
+    def _kept(self) -> list[Tensor]:
+        """All tensors that stay where they are and change from update to update."""
+        numbers = [self.rate, *(flat.numbers for flat in self._flat)]
+        for table in self._tables:
+            numbers += table.buffers
+        states = [*(flat.state for flat in self._flat), *(table.state for table in self._tables)]
+        return [*numbers, *(tensor for state in states for tensor in state.values())]
 
     def _share(self, table: NTupleNet) -> float:
         """What the rate is for the gradient by one weight of a table. Of temporal coherence the rate counts in errors
