@@ -9,7 +9,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "othello_nn"
 LAYERS = (
     ("errors", "options", "program", "progress"),
     ("game", "resources"),
-    ("checkpoint", "kinds"),
+    ("checkpoint", "modules"),
+    ("kinds",),
     ("config",),
     ("kernels",),
     ("engine",),

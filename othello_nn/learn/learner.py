@@ -107,6 +107,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 def first_net(config: Config) -> Net:
     """The net that learning starts from, on the CPU: ``init``'s weights, or fresh ones that hang on the seed alone."""
     net = make_net(config.net)
+    if not any(parameter.requires_grad for parameter in net.parameters()):
+        raise ConfigError(f"{net.title} has no weights that could learn")
     net.reset_parameters(torch.Generator().manual_seed(seed_of(config.seed, 1)))
     if config.init:
         path = _init_path(config)

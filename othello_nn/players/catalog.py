@@ -28,8 +28,8 @@ from othello_nn.resources import (
 if TYPE_CHECKING:
     from othello_nn.engine import Limit
 
-TUPLES = "tuples:"
-SEARCH_KEYS = tuple(key for key in KEYS if key != "timeout")
+TUPLES, MODULE = "tuples:", "module:"
+SEARCH_KEYS = tuple(key for key in KEYS if key not in ("timeout", "net"))
 _SHIPPED = {
     BEST: "the strongest net",
     "league": "the Othello League's specialist, which knows how to beat swh at depth=1 and little else",
@@ -110,6 +110,8 @@ def _find(spec: PlayerSpec, runs: Path) -> Entry:
         return names[spec.name]
     if spec.name.startswith(TUPLES):
         return _tuples_entry(spec.name.removeprefix(TUPLES))
+    if spec.name.startswith(MODULE):
+        return _module_entry(spec.name.removeprefix(MODULE), runs)
     if spec.is_command:
         return _external_entry(spec.name)
     try:
@@ -182,6 +184,17 @@ def _tuples_entry(file: str) -> Entry:
         return SearchPlayer(spec, load_tuples(file), Limit(depth=1), rng)
 
     return Entry(f"search with the n-tuples in {Path(file).name}", SEARCH_KEYS, "depth=1", make)
+
+
+def _module_entry(source: str, runs: Path) -> Entry:
+    def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+        from othello_nn.players.own import own_evaluator
+        from othello_nn.players.searching import SearchPlayer
+
+        where = {key: spec.given[key] for key in ("device", "batch") if key in spec.given}
+        return SearchPlayer(spec, own_evaluator(source, spec.net, runs, **where), _time_limit(seconds), rng)
+
+    return Entry(f"search with your own net {source}", (*SEARCH_KEYS, "net"), f"seconds={DEFAULT_SECONDS}", make)
 
 
 def _external_entry(name: str) -> Entry:

@@ -6,6 +6,8 @@ last word that looks like keys but is part of the command is put in quotes.
 
 >>> parse_spec("swh:depth=3,epsilon=0.1")
 PlayerSpec(name='swh', text='swh:depth=3,epsilon=0.1', depth=3, epsilon=0.1)
+>>> parse_spec("module:examples/resnet.py:ResNet:net=mynet-1").name
+'module:examples/resnet.py:ResNet'
 >>> parse_spec("gtp:edax -gtp --log=a:b=c:seconds=2").name
 'gtp:edax -gtp --log=a:b=c'
 >>> parse_spec("swh:dept=3")
@@ -48,6 +50,7 @@ class PlayerSpec:
     table: float | None = None
     clock: str | None = None
     timeout: float | None = None
+    net: str | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -81,6 +84,7 @@ KEYS: dict[str, Option] = {
     "table": Number(None, "memory of the search", 0.01, 2**20, "megabytes"),
     "clock": Word(None, "how the time of a whole game is divided", ("iago", "predict")),
     "timeout": Number(None, "seconds after which a silent program counts as hung", 1e-3, 1e6),
+    "net": Word(None, "the weights of `module:FILE.py:Class`: a run's name or a file", (), "a run's name or a path"),
 }
 assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}
 _KEY = rf"(?:{'|'.join(KEYS)})=[^\s,:'\"]*"
