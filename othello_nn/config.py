@@ -26,6 +26,8 @@ PRESETS = Path(__file__).resolve().parent / "presets"
 DEFAULT_PRESET = "quick"
 OWN_PRESET = "own"
 """How a net learns that is named without a preset."""
+TARGETS = ("returns", "minimax")
+"""What ``td.targets`` can be; ``learn/td/targets.py`` says what they are."""
 NO_NET = "a configuration needs a section net with the kind of net to train"
 
 
@@ -72,7 +74,7 @@ class TD(Settings):
         Word(
             "returns",
             "what stands for the next position's value in the λ-return: its own, or a 2-ply search from this position",
-            ("returns", "minimax"),
+            TARGETS,
         )
     )
     exact_empties: int = declared(

@@ -588,7 +588,7 @@ def test_registry_examples():
         results = doctest.testmod(module)
         assert results.attempted > 0
         assert results.failed == 0
-    assert tuple(KINDS) == ("triangle", "ntuple", "dense", "staged", "doubled", "module")
+    assert {"triangle", "ntuple", "dense", "staged", "doubled", "module"} <= KINDS.keys()
 
 
 @pytest.mark.parametrize(

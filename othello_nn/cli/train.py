@@ -56,13 +56,13 @@ exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl
         metavar="NET",
         help=f"a net of your own, {HOW}, or a kind of net; it learns by the preset {OWN_PRESET}, unless one is named",
     )
-    made.add_argument("--device", metavar="D", help="auto, cpu, cuda or cuda:N (auto)")
+    add_flag(made, "--device", "D", Config.options()["device"].left_open)
     add_flag(made, "--minutes", "M", Number(None, "stop then", 0.001, what="a number of minutes"))
-    add_flag(made, "--games", "N", Whole(None, "so many games", 1))
+    add_flag(made, "--games", "N", Config.options()["games"].left_open)
     made.add_argument("--run", metavar="NAME", help="the run's name (the preset's, numbered)")
     made.add_argument("--resume", metavar="RUN", help="go on with a run, with its settings")
     made.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the folder of all runs ({RUNS})")
-    add_flag(made, "--seed", "S", Whole(None, "of all chance (1)", 0))
+    add_flag(made, "--seed", "S", Config.options()["seed"].left_open)
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the preset")
     add_flag(made, "--threads", "N", Whole(None, "cores (all)", 1))
     made.add_argument("--print-config", action="store_true", help="print the settings as JSON and stop")
