@@ -16,7 +16,7 @@ from othello_nn.players.base import PlayerError
 from othello_nn.resources import find_net
 
 
-def own_evaluator(source: str, net: str | None, runs: Path, device: str = "cpu", batch: int | None = None) -> Any:
+def own_evaluator(source: str, net: str | None, runs: Path, device: str = "auto", batch: int | None = None) -> Any:
     """The evaluator of a class that is named here, with the weights of a run or a file; without them, with its first
     ones. However many players use it, it is one, so that their questions go into one batch."""
     try:
