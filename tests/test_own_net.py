@@ -15,6 +15,7 @@ from othello_nn.engine.leaf.compile import CompileError, compile_checkpoint
 from othello_nn.game import rules
 from othello_nn.kinds import NetError
 from othello_nn.learn.distributed import Group
+from othello_nn.learn.learner import first_net
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.td.asking import Duel, Sparing
 from othello_nn.learn.td.rivals import TorchOpponent
@@ -315,7 +316,7 @@ def test_train_resume_and_load(train, own, monkeypatch):
 
 def test_a_net_may_start_from_another_run(train, own):
     assert train("--net", "net.py:Small", "--run", "first")[0] == 0
-    code, _, err = train("--net", "net.py:Small", "--run", "second", settings=(*QUICK, "init=first"))
+    code, _, err = train("--net", "net.py:Small", "--run", "second", settings=(*QUICK, "init=first", "net.drop=0"))
     assert code == 0, err
     code, _, err = train("--net", "net.py:Small", "--run", "third", settings=(*QUICK, "init=first", "net.width=5"))
     assert code == 2
@@ -395,13 +396,15 @@ def test_a_file_that_was_not_named_is_never_imported(train, strange):
         make_player("strange:depth=1")
     for words, settings in (
         (("--resume", "strange"), ()),
-        (("--net", "net.py:Small", "--run", "x"), ("init=strange",)),
         (("--run", "x"), ('net={kind = "module", source = "evil.py:Small"}', "net.width=3")),
         (("--run", "x"), ('net={kind = "module", source = "evil.py:Small"}',)),
     ):
         code, _, err = train(*words, settings=settings)
         assert code == 2
         assert len(err.splitlines()) == 1
+    config = load_preset("own").changed(["init=strange"], net={"kind": "module", "source": "net.py:Small"})
+    weights = load_net("strange", module="net.py:Small").state_dict()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in first_net(config).state_dict().items())
     assert not Path("mark").exists()
     assert load_net("strange", module="net.py:Small").title == "Small"  # the user's own file will do
     assert not Path("mark").exists()
