@@ -1,0 +1,64 @@
+"""A torch net for the search: ``Engine(batched_evaluator(net))``, on any device.
+
+``evaluator_of`` is what happens to a net that is given to an ``Engine`` as it is: it is compiled if that can be done,
+since a compiled search is many times faster.
+
+>>> from othello_nn import Engine, Limit, Position
+>>> from othello_nn.nets import NTupleNet
+>>> net = NTupleNet(tuples="all-2", dim=32)  # too wide for the compiled search
+>>> Engine(net).search(Position.start(), Limit(depth=2)).depth
+2
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+
+from othello_nn.engine.leaf.batched import BatchedEvaluator
+from othello_nn.engine.leaf.compile import Evaluator, compile_checkpoint, why_not_compiled
+from othello_nn.nets.base import Net
+from othello_nn.nets.registry import export
+
+DEFAULT_BATCH = {"cpu": 256, "cuda": 4096}
+"""Positions a call, by the kind of device: about where more of them no longer make a call faster for each.
+
+`benchmarks/run.py batched-leaves` for the CPU; for a GPU it is what a small convolutional net needs to fill one.
+"""
+
+
+def batched_evaluator(
+    net: Net, device: str | torch.device = "cpu", batch: int | None = None, name: str = "", info: Any = None
+) -> BatchedEvaluator:
+    """The net as an evaluator for the search: a copy of it as it is now, which only evaluates, on ``device``.
+
+    ``batch`` is the most positions that it is asked for at once.
+    """
+    device = torch.device(device)
+    judge = copy.deepcopy(net).requires_grad_(False).eval().to(device)
+    batch = batch or DEFAULT_BATCH.get(device.type, DEFAULT_BATCH["cuda"])
+
+    def moved(array: np.ndarray) -> torch.Tensor:
+        tensor = torch.from_numpy(array)
+        return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+    def discs(movers: np.ndarray, opponents: np.ndarray, black_to_move: np.ndarray) -> np.ndarray:
+        boards = (np.ascontiguousarray(side, np.uint64).view(np.int64) for side in (movers, opponents))
+        inputs = [moved(array) for array in (*boards, np.ascontiguousarray(black_to_move, bool))]
+        with torch.inference_mode():
+            parts = [judge.discs(*(each[i : i + batch] for each in inputs)) for i in range(0, len(movers), batch)]
+            whole = parts[0] if len(parts) == 1 else torch.cat(parts) if parts else torch.empty(0)
+            return whole.to("cpu", torch.float32).numpy()
+
+    return BatchedEvaluator(name or net.kind, discs, batch, dict(info or {}))
+
+
+def evaluator_of(net: Net, name: str = "") -> Evaluator | BatchedEvaluator:
+    """The net as the search wants it: compiled if it can be, else asked in batches on the device where it is."""
+    if not why_not_compiled(net.config):
+        return compile_checkpoint(export(net, quantise=False), name or net.kind)
+    device = next((parameter.device for parameter in net.parameters()), "cpu")
+    return batched_evaluator(net, device, name=name)
