@@ -23,7 +23,7 @@ from othello_nn.engine.leaf.known import BLACK, FULL, QUEUED, ROOM, UNSURE, WHIT
 from othello_nn.game.position import Position
 
 # A batch smaller than this part of the largest is filled up with what the search may want later.
-FILL = 0.25
+FILL = 0.5
 # Under a clock no call of the net may take longer than this part of the time there is, so that its end is kept.
 CALL_SHARE, LEAST_CALL_SECONDS = 0.05, 0.002
 
