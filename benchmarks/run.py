@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--write-docs", action="store_true", help="put the tables into the pages of docs/")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of solve and own (1) and of threads (2)")
     parser.add_argument("--table-mb", type=float, metavar="MB", help="transposition table, where not part of the test")
-    parser.add_argument("--evaluator", type=Path, metavar="FILE", help="checkpoints/champion.safetensors if left out")
+    parser.add_argument("--evaluator", metavar="NET", help="a net's name, a run's or a file (champion)")
     parser.add_argument("--revision", metavar="R", help="what `against` compares with, such as HEAD~1")
     return parser
 
