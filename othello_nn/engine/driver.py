@@ -53,6 +53,9 @@ PARALLEL_DEPTH = 9  # below this a helper thread costs more than it brings
 # By whether the search uses ProbCut, which reaches so deep that a proof is hardly further.
 EXACT_AHEAD = {False: 6, True: 1}
 WLD_AHEAD = {False: 10, True: 8}
+# Asked in batches, a net takes as long for a few plies as the solver, which does not need it, for many empties: 10 to
+# 14 more of them (`batched-leaves`).
+BATCHED_EXACT_AHEAD, BATCHED_WLD_AHEAD = 11, 14
 # The solver's quick looks before the exact search, by empties.
 PRESEARCH_EMPTIES = 13
 SELECTIVE_EMPTIES = {5: 18, 4: 22}
@@ -205,6 +208,14 @@ class Engine:
     def _middle(self) -> int:
         return MIDGAME_LEVEL if self._probcut is not None else 0
 
+    @property
+    def _ahead(self) -> tuple[int, int]:
+        """How far the solver reaches beyond a search that takes as long: exactly, and for win, draw or loss."""
+        if self._batched is not None:
+            return BATCHED_EXACT_AHEAD, BATCHED_WLD_AHEAD
+        selective = self._probcut is not None
+        return EXACT_AHEAD[selective], WLD_AHEAD[selective]
+
     def _search_steps(self, work: _Work) -> Iterator[_Step]:
         """One ply deeper each time, then the end of the game when it comes within reach.
 
@@ -214,12 +225,12 @@ class Engine:
         """
         empties = work.position.empties
         last = min(work.limit.depth or MAX_DEPTH, MAX_DEPTH)
-        selective = self._probcut is not None
+        exact_ahead, wld_ahead = self._ahead
         for depth in range(1, min(last, empties - 1) + 1):
             done, by_rule = depth - 1, work.limit.depth is None
-            if by_rule and empties <= done + EXACT_AHEAD[selective]:
+            if by_rule and empties <= done + exact_ahead:
                 break
-            if by_rule and empties <= done + WLD_AHEAD[selective] and not self._time_for_exact(work):
+            if by_rule and empties <= done + wld_ahead and not self._time_for_exact(work):
                 yield from self._end_steps(empties, wld=True)
                 break
             yield _Step(depth, self._middle)
@@ -459,7 +470,6 @@ class Engine:
             data = self._table_data(~mover, opponent) or data
         square = int(data_move(data)) if data else PASS
         return Move(square) if position.legal_mask >> max(square, 0) & 1 and square >= 0 else None
-
 
     def _table_data(self, mover: np.uint64, opponent: np.uint64) -> int:
         bucket = bucket_address(self.table.address, np.uint64(self.table.mask), mover, opponent)

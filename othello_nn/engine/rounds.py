@@ -9,8 +9,6 @@ themselves. With one thread and without a clock all this is the same every time.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Alpha-beta over leaves that are evaluated in batches: where a value is not known yet, the search goes on with a guess.
+"""Alpha-beta over leaves that are evaluated in batches: where a value is not known yet, a guess stands for it.
 
 A net that answers in batches is fast only if it is asked for many positions at once, while alpha-beta wants one value
 after the other. So a *run* of this search takes the values that are known (``leaf/known.py``), puts what it misses into
@@ -52,7 +52,16 @@ from othello_nn.engine.workspace import (
     TABLE_MASK,
     TABLE_MOVE,
 )
-from othello_nn.kernels.bits import flips_of, legal_of, load_i64, load_u64, lowest_square, popcount, store_i64, store_u64
+from othello_nn.kernels.bits import (
+    flips_of,
+    legal_of,
+    load_i64,
+    load_u64,
+    lowest_square,
+    popcount,
+    store_i64,
+    store_u64,
+)
 from othello_nn.kernels.board import CORNERS, ONE, ZERO, final_score
 from othello_nn.kernels.jit import kernel
 
@@ -145,8 +154,9 @@ def node(leaves, workspace, mover, opponent, colour, alpha, beta, depth, hint, p
             _set_unsure(leaves, False)
             return final_score(mover, opponent) * int64(SCORE_DISC)
         return -node(
-            leaves, workspace, opponent, mover, ~colour, int64(-beta), int64(-alpha), depth, int64(-hint), int64(NO_MOVE)
-        )
+            leaves, workspace, opponent, mover, ~colour, int64(-beta), int64(-alpha), depth, int64(-hint),
+            int64(NO_MOVE),
+        )  # fmt: skip
     # 3. What the table knows.
     switches = load_i64(workspace, int64(SWITCHES))
     table, mask = load_i64(workspace, int64(TABLE)), load_u64(workspace, int64(TABLE_MASK))
@@ -173,9 +183,7 @@ def node(leaves, workspace, mover, opponent, colour, alpha, beta, depth, hint, p
         best = _last_node(leaves, workspace, mover, opponent, colour, moves, beta, guess)
         if load_i64(leaves, int64(UNSURE)) == int64(0):
             _count_node(workspace)
-            table_store(
-                bucket, mover ^ colour, opponent, alpha, beta, best, int64(NO_MOVE), depth, int64(0), age
-            )
+            table_store(bucket, mover ^ colour, opponent, alpha, beta, best, int64(NO_MOVE), depth, int64(0), age)
         return best
     # 5. Order the moves by what the net has said of them, in a deeper or a shallower look, and else by the replies.
     empties = int64(64) - popcount(mover | opponent)

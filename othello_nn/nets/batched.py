@@ -19,15 +19,31 @@ import numpy as np
 import torch
 
 from othello_nn.engine.leaf.batched import BatchedEvaluator
-from othello_nn.engine.leaf.compile import Evaluator, compile_checkpoint, why_not_compiled
-from othello_nn.nets.base import Net
+from othello_nn.engine.leaf.compile import compile_checkpoint, why_not_compiled
+from othello_nn.engine.leaf.tables import LeafEvaluator
+from othello_nn.nets.base import Net, NetError
 from othello_nn.nets.registry import export
+from othello_nn.search_options import BATCH
 
-DEFAULT_BATCH = {"cpu": 256, "cuda": 4096}
+DEFAULT_BATCH = {"cpu": BATCH.default, "cuda": 4096}
 """Positions a call, by the kind of device: about where more of them no longer make a call faster for each.
 
 `benchmarks/run.py batched-leaves` for the CPU; for a GPU it is what a small convolutional net needs to fill one.
 """
+
+
+def named_device(name: str) -> str:
+    """The device that ``auto``, ``cpu``, ``cuda`` or ``cuda:N`` stands for, or a ``NetError`` if it is not here."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name == "cpu" or (name == "auto" and not count):
+        return "cpu"
+    kind, _, number = ("cuda:0" if name in ("auto", "cuda") else name).partition(":")
+    if kind != "cuda" or not number.isdecimal():
+        raise NetError(f"unknown device {name!r}; choose from auto, cpu, cuda, cuda:N")
+    if int(number) >= count:
+        there = f"there are {count} GPUs, counted from cuda:0" if count else "torch finds no CUDA GPU here"
+        raise NetError(f"device {name}: {there}")
+    return f"cuda:{int(number)}"
 
 
 def batched_evaluator(
@@ -35,11 +51,11 @@ def batched_evaluator(
 ) -> BatchedEvaluator:
     """The net as an evaluator for the search: a copy of it as it is now, which only evaluates, on ``device``.
 
-    ``batch`` is the most positions that it is asked for at once.
+    ``device`` may be a word that ``named_device`` knows. ``batch`` is the most positions that are asked for at once.
     """
-    device = torch.device(device)
+    device = torch.device(named_device(device) if isinstance(device, str) else device)
     judge = copy.deepcopy(net).requires_grad_(False).eval().to(device)
-    batch = batch or DEFAULT_BATCH.get(device.type, DEFAULT_BATCH["cuda"])
+    batch = DEFAULT_BATCH.get(device.type, DEFAULT_BATCH["cuda"]) if batch is None else batch
 
     def moved(array: np.ndarray) -> torch.Tensor:
         tensor = torch.from_numpy(array)
@@ -56,9 +72,17 @@ def batched_evaluator(
     return BatchedEvaluator(name or net.kind, discs, batch, dict(info or {}))
 
 
-def evaluator_of(net: Net, name: str = "") -> Evaluator | BatchedEvaluator:
-    """The net as the search wants it: compiled if it can be, else asked in batches on the device where it is."""
+def evaluator_of(net: Net, name: str = "") -> LeafEvaluator | BatchedEvaluator:
+    """The net as the search wants it: compiled if it can be, else asked in batches on the device where it is.
+
+    A compiled search has one leaf for both colours, so nets that look at the colour to move are asked in batches, too.
+    """
     if not why_not_compiled(net.config):
-        return compile_checkpoint(export(net, quantise=False), name or net.kind)
+        evaluator = compile_checkpoint(export(net, quantise=False), name or net.kind)
+        if isinstance(evaluator, LeafEvaluator):
+            return evaluator
     device = next((parameter.device for parameter in net.parameters()), "cpu")
     return batched_evaluator(net, device, name=name)
+
+
+Net.as_evaluator = evaluator_of

@@ -23,7 +23,7 @@ from typing import Any
 from othello_nn.errors import did_you_mean
 from othello_nn.options import Number, Option, Whole
 from othello_nn.players.base import PlayerError
-from othello_nn.search_options import CLOCK, DEPTH, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
+from othello_nn.search_options import BATCH, CLOCK, DEPTH, DEVICE, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
 
 _KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
 LIMITS = ("depth", "nodes", "seconds")
@@ -48,6 +48,8 @@ class PlayerSpec:
     search: str | None = None
     table: float | None = None
     clock: str | None = None
+    device: str | None = None
+    batch: int | None = None
     timeout: float | None = None
 
     @property
@@ -81,6 +83,8 @@ KEYS: dict[str, Option] = {
     "search": DRIVER.left_open,
     "table": TABLE_MB.left_open,
     "clock": CLOCK.left_open,
+    "device": DEVICE.left_open,
+    "batch": BATCH.left_open,
     "timeout": Number(None, "seconds after which a silent program counts as hung", 1e-3, 1e6),
 }
 assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}

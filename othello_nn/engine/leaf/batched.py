@@ -21,8 +21,7 @@ from othello_nn.engine.leaf.batcher import Batcher
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.errors import OthelloError
-
-MOST_BATCH = 1 << 20
+from othello_nn.search_options import BATCH
 
 Discs = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """Movers and opponents, uint64 ``[N]``, and black_to_move, bool ``[N]``, to discs for the mover, float32 ``[N]``."""
@@ -38,7 +37,7 @@ class BatchedEvaluator:
 
     name: str
     discs: Discs
-    batch: int = 256
+    batch: int = BATCH.default
     info: dict[str, Any] = field(default_factory=dict)
     batcher: Batcher = field(init=False, repr=False)
 
@@ -46,8 +45,7 @@ class BatchedEvaluator:
     """What the solver orders its moves by: exact scores need no net."""
 
     def __post_init__(self):
-        if not 1 <= self.batch <= MOST_BATCH:
-            raise ValueError(f"batch must be 1…{MOST_BATCH}, not {self.batch}")
+        BATCH.check("batch", self.batch)
         object.__setattr__(self, "batcher", Batcher(self.scores, self.batch))
 
     def scores(self, positions: np.ndarray) -> np.ndarray:
