@@ -8,9 +8,9 @@ trained. Nothing here or in the nets asks the device for a number, so a GPU is n
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -67,6 +67,8 @@ class Net(nn.Module):
     options: NetOptions
     scale: float
     """Discs that make the squash's argument 1."""
+    as_evaluator: ClassVar[Callable[..., Any]]
+    """What ``Engine`` makes of a net; ``batched.py``, which is built on this module, puts it here."""
 
     def __init__(self, options: NetOptions):
         super().__init__()

@@ -10,20 +10,19 @@ import torch
 
 from othello_nn.errors import OthelloError
 from othello_nn.modules import full_source, name_class
-from othello_nn.nets import ModuleNet, load_net
-from othello_nn.nets.batched import batched_evaluator
+from othello_nn.nets import ModuleNet, batched_evaluator, load_net
 from othello_nn.players.base import PlayerError
 from othello_nn.resources import find_net
 
 
-def own_evaluator(source: str, net: str | None, runs: Path, device: str = "auto", batch: int | None = None) -> Any:
+def own_evaluator(source: str, net: str | None, runs: Path, device: str | None, batch: int | None) -> Any:
     """The evaluator of a class that is named here, with the weights of a run or a file; without them, with its first
     ones. However many players use it, it is one, so that their questions go into one batch."""
     try:
         full = full_source(source)
         path = None if net is None else find_net(net, runs)
         written = [each.stat().st_mtime_ns for each in (Path(full.rpartition(":")[0]), path) if each is not None]
-        return _loaded(full, path, tuple(written), device, batch)
+        return _loaded(full, path, tuple(written), device or "auto", batch)
     except OthelloError as error:
         raise PlayerError(str(error)) from None
     except OSError as error:

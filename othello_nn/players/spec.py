@@ -25,7 +25,7 @@ from typing import Any
 from othello_nn.errors import did_you_mean
 from othello_nn.options import Number, Option, Whole, Word
 from othello_nn.players.base import PlayerError
-from othello_nn.search_options import CLOCK, DEPTH, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
+from othello_nn.search_options import BATCH, CLOCK, DEPTH, DEVICE, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
 
 _KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
 LIMITS = ("depth", "nodes", "seconds")
@@ -50,6 +50,8 @@ class PlayerSpec:
     search: str | None = None
     table: float | None = None
     clock: str | None = None
+    device: str | None = None
+    batch: int | None = None
     timeout: float | None = None
     net: str | None = None
 
@@ -84,6 +86,8 @@ KEYS: dict[str, Option] = {
     "search": DRIVER.left_open,
     "table": TABLE_MB.left_open,
     "clock": CLOCK.left_open,
+    "device": DEVICE.left_open,
+    "batch": BATCH.left_open,
     "timeout": Number(None, "seconds after which a silent program counts as hung", 1e-3, 1e6),
     "net": Word(None, "the weights of `module:FILE.py:Class`: a run's name or a file", (), "a run's name or a path"),
 }
