@@ -11,8 +11,9 @@ import train as program
 from othello_nn import modules
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.config import ConfigError, load_preset
+from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.leaf.compile import CompileError, compile_checkpoint
-from othello_nn.game import rules
+from othello_nn.game import Position, rules
 from othello_nn.kinds import NetError
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import first_net
@@ -553,3 +554,41 @@ def test_config_errors_are_the_kind_that_train_py_prints(own):
     config = load_preset("own").changed(net={"kind": "module", "source": "odd.py:Own"})
     with pytest.raises(ConfigError, match="Own has no weights that could learn"):
         make_learner(config, "cpu", Group(), 1)
+
+
+# --- players ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_plays_by_its_run_by_its_file_and_by_its_class(train, own, monkeypatch):
+    assert train("--net", "net.py:Small", "--run", "mine")[0] == 0
+    position = Position.start().play("f5")
+    scores = {}
+    for spec in ("mine:depth=2", "runs/mine/net.safetensors:depth=2,batch=7", "module:net.py:Small:net=mine,depth=2"):
+        choice = make_player(spec).choose(position)
+        assert choice.move in position.legal_moves
+        scores[spec] = choice.score
+        new_process(monkeypatch)
+    assert len(set(scores.values())) == 1
+    first = make_player("module:net.py:Small:depth=2").choose(position).score
+    assert first == make_player("module:net.py:Small:depth=2,device=cpu").choose(position).score
+    assert first not in scores.values()
+    found = Engine(load_net("mine"), Options(table_mb=1)).search(position, Limit(depth=2))
+    assert found.score in scores.values()
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("module:net.py:Smal:depth=1", "has no class 'Smal'; did you mean 'Small'?"),
+        ("module:gone.py:Small:depth=1", "gone.py cannot be read: No such file or directory"),
+        ("module:net.py:depth=1", "'net.py' names no class; write FILE.py:Class"),
+        ("module:net.py:Small:net=nobody", "there is no net 'nobody'"),
+        ("module:net.py:Small:net=triangle", "a staged net is no module of a user's own"),
+        ("champion:net=mine", "champion has no key 'net'"),
+    ],
+)
+def test_players_that_cannot_be_made(own, spec, message):
+    with pytest.raises(PlayerError) as error:
+        make_player(spec)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
