@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from test_nets import on_fake_gpu
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import train as program
 from othello_nn import modules
@@ -554,6 +556,38 @@ def test_config_errors_are_the_kind_that_train_py_prints(own):
     config = load_preset("own").changed(net={"kind": "module", "source": "odd.py:Own"})
     with pytest.raises(ConfigError, match="Own has no weights that could learn"):
         make_learner(config, "cpu", Group(), 1)
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        {"kind": "dense", "hidden": 8},
+        {"kind": "staged", "net": {"kind": "triangle", "maps": 2}, "gate": "network", "gate_units": 3},
+    ],
+    ids=["dense", "gate"],
+)
+def test_other_nets_that_do_not_compile_train_and_play_too(own, net):
+    learner = make_learner(load_preset("own").changed(QUICK, net=net), "cpu", Group(), 1)
+    before = {name: tensor.clone() for name, tensor in learner.net().state_dict().items()}
+    learner.step()
+    learner.step()
+    fixed = {"coefficients"}
+    assert {name for name, tensor in learner.net().state_dict().items() if torch.equal(tensor, before[name])} <= fixed
+    export(learner.net()).save("net.safetensors")
+    assert load_net("net.safetensors").config == learner.net().config
+    with pytest.raises(CompileError, match="cannot be compiled"):
+        compile_checkpoint(Checkpoint.load("net.safetensors"))
+    position = Position.start().play("f5")
+    assert make_player("net.safetensors:depth=2").choose(position).move in position.legal_moves
+
+
+def test_the_example_never_waits_for_the_device(own):
+    net = ModuleNet(name_class(f"{EXAMPLE}:ResNet"), width=4, blocks=1)
+    with FakeTensorMode(), torch.no_grad():
+        on_fake_gpu(net)
+        mover = torch.empty(10, dtype=torch.int64, device="cuda")
+        for result in (net(mover, mover), net.discs(mover, mover)):
+            assert (result.device.type, result.shape, result.dtype) == ("cuda", (10,), torch.float32)
 
 
 # --- players ---------------------------------------------------------------------------------------------------------

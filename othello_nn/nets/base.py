@@ -38,7 +38,7 @@ def boards(mover: Tensor, opponent: Tensor, dtype: torch.dtype = torch.float32) 
 
 def piece_planes(mover: Tensor, opponent: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """Planes of 0 and 1, ``[N, 3, 8, 8]``: the mover's discs, the opponent's, the empty squares."""
-    both = torch.stack((mover, opponent, ~(mover | opponent)), 1)
+    both = torch.stack((mover, opponent, (mover | opponent) ^ -1), 1)
     return _bits(both).view(-1, 3, 8, 8).to(dtype)
 
 
