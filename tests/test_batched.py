@@ -48,7 +48,7 @@ MIDGAME = Position.parse("e6f4d3c4c3d6f6c6f5g5f3e7f7g6e8g3")
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread():
-    """Threads of a call as small as these wait for each other on a busy machine, a hundred times as long as it takes."""
+    """On a busy machine the threads of a small call wait for each other many times as long as it takes."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
