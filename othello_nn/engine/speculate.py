@@ -119,7 +119,7 @@ def _last_node(leaves, workspace, mover, opponent, colour, moves, beta, guess):
     if count == int64(0) or best >= beta:
         _set_unsure(leaves, False)
         return best
-    # Where a cut is expected, the first move does for it nearly as often as the first three (`batched-leaves`).
+    # Where a cut is expected, one move will often do for it: docs/search.md has what more at once would cost.
     wanted = count
     if guess >= beta and known == int64(0) and load_i64(leaves, int64(WIDE)) < int64(1):
         wanted = int64(1)

@@ -69,7 +69,11 @@ class KnownLeaves:
         self[ENTRIES], self[MASK], self[USED] = self._entries.ctypes.data, entries - 1, 0
 
     def clear(self) -> None:
-        self._allot(FIRST_ENTRIES)
+        """Forget all values. Memory that has grown is kept, since growing takes longer than clearing, but not all."""
+        if len(self._entries) > 2 * KEPT_ENTRIES:
+            self._allot(FIRST_ENTRIES)
+        self._entries[:] = 0
+        self[USED] = 0
 
     def new_search(self) -> None:
         """Make room if earlier searches have left much."""
