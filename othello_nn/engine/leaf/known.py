@@ -17,7 +17,7 @@ import numpy as np
 from numba import int64
 
 from othello_nn.engine.ttable import position_hash
-from othello_nn.kernels.bits import load_i64, load_u64, store_i64, store_u64
+from othello_nn.kernels.bits import load_i64, load_u64, prefetch, store_i64, store_u64
 from othello_nn.kernels.board import ZERO
 from othello_nn.kernels.jit import kernel
 
@@ -114,6 +114,13 @@ def entry_of(leaves, key, opponent):
         if there == ZERO or (there == opponent and load_u64(entry, int64(0)) == key):
             return entry
         place = (place + np.uint64(1)) & mask
+
+
+@kernel("void(int64, uint64, uint64, uint64)")
+def known_prefetch(leaves, mover, opponent, colour):
+    """The entry will soon be asked for."""
+    place = position_hash(mover ^ colour, opponent) & load_u64(leaves, int64(MASK))
+    prefetch(load_i64(leaves, int64(ENTRIES)) + int64(place) * int64(ENTRY_BYTES))
 
 
 @kernel("int64(int64, uint64, uint64, uint64)")
