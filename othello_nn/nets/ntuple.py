@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from othello_nn.engine.leaf.shapes import Shapes
+from othello_nn.engine.leaf.shapes import Shapes, stages_of_empties
 from othello_nn.kinds import NTupleOptions
 from othello_nn.nets.base import Net, NetError, boards, count_discs, needs_colour
 from othello_nn.nets.tuple_sets import check_tuples, tuple_set
@@ -69,6 +69,7 @@ class NTupleNet(Net):
 
     _powers: Tensor
     _origins: Tensor
+    _stage_starts: Tensor
 
     def __init__(self, *values: Any, **given: Any):
         options = NTupleOptions(*values, **given)
@@ -97,7 +98,8 @@ class NTupleNet(Net):
 
     def _make_index_tables(self) -> None:
         """``_powers`` ``[halves, 64, lookups + 1]``: what a disc of the mover adds to each index; ``_origins``
-        ``[lookups + 1]``: the cells of an empty board. The constant's come last, and no disc changes them."""
+        ``[lookups + 1]``: the cells of an empty board. The constant's come last, and no disc changes them.
+        ``_stage_starts`` ``[65]``: the first cell of the stage with so many discs."""
         placements = self.shapes.placements
         halves = 1 if max(self.shapes.sizes) <= HALF else 2
         powers = [[[0.0] * (len(placements) + 1) for _ in range(64)] for _ in range(halves)]
@@ -109,6 +111,8 @@ class NTupleNet(Net):
             origins.append(self.shapes.table_starts[placement.table] + all_empty)
         self.register_buffer("_powers", torch.tensor(powers), persistent=False)
         self.register_buffer("_origins", torch.tensor([*origins, 0], dtype=torch.int32), persistent=False)
+        starts = stages_of_empties(self.stages)[::-1] * self.shapes.cells
+        self.register_buffer("_stage_starts", torch.tensor(starts.tolist(), dtype=torch.int32), persistent=False)
 
     @property
     def _has_shared_row(self) -> bool:
@@ -139,8 +143,7 @@ class NTupleNet(Net):
 
     def _row_starts(self, mover: Tensor, opponent: Tensor) -> Tensor:
         """The first cell of each position's stage, int32 ``[N, 1]``."""
-        stage = (64 - count_discs(mover, opponent)) * self.stages // 60
-        return (stage.clamp(max=self.stages - 1) * self.shapes.cells).to(torch.int32).unsqueeze(1)
+        return self._stage_starts.index_select(0, count_discs(mover, opponent)).unsqueeze(1)
 
     def _cells(self, mover: Tensor, opponent: Tensor) -> Tensor:
         """Cells of a row, int32 ``[N, lookups + 1]``: moving indices through memory is what takes the time."""
