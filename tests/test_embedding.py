@@ -18,7 +18,7 @@ from othello_nn.learn.td import embedding
 from othello_nn.learn.td.actor import Exploration, play_numbered
 from othello_nn.learn.td.batch import as_masks, transform
 from othello_nn.learn.td.embedding import ROWS, SIZE, SUM, UPDATES, tied_cells
-from othello_nn.learn.td.embedding_learner import HEAD_RATE, EmbeddingLearner
+from othello_nn.learn.td.embedding_learner import HEAD_SHARE, EmbeddingLearner
 from othello_nn.learn.td.learners import Experience, float_state
 from othello_nn.learn.td.numba_targets import exact_margins, search_values
 from othello_nn.learn.td.optim import coherence
@@ -160,16 +160,16 @@ class Plain:
                 self.sizes[cell] += abs(error)
         self.rows += len(rows)
         if self.rows >= embedding.HEAD_ROWS:
-            self.move_head()
+            self.move_head(rate)
 
-    def move_head(self) -> None:
+    def move_head(self, rate: float) -> None:
         self.updates += 1
         for part, gradient, first, second in zip(self.head, self.gradient, self.first, self.second, strict=True):
             mean = gradient / self.rows
             first += 0.1 * (mean - first)
             second += 0.001 * (mean**2 - second)
             corrected = first / (1 - 0.9**self.updates), second / (1 - 0.999**self.updates)
-            part -= HEAD_RATE * corrected[0] / (np.sqrt(corrected[1]) + 1e-8)
+            part -= HEAD_SHARE * rate * corrected[0] / (np.sqrt(corrected[1]) + 1e-8)
             gradient[...] = 0
         self.rows = 0
 

@@ -15,8 +15,8 @@ from othello_nn.learn.td.learners import Experience, TDLearner
 from othello_nn.learn.td.statistics import error_metrics
 from othello_nn.nets import Net, NTupleNet
 
-HEAD_RATE = 0.001
-"""Adam's rate for the head at first; it falls as the rate of the tables does."""
+HEAD_SHARE = 0.001
+"""Adam's rate for the head, as a share of the tables' rate: both fall together."""
 
 
 class EmbeddingLearner(TDLearner):
@@ -67,7 +67,7 @@ class EmbeddingLearner(TDLearner):
         statistics = self.tables.learn(
             games.games,
             rate=self.rate,
-            head_rate=HEAD_RATE * self.rate / optim.rate if optim.rate else 0.0,
+            head_rate=HEAD_SHARE * self.rate,
             lam=td.lam,
             coherent=optim.kind == "tc",
             logistic=td.loss == "logistic",
