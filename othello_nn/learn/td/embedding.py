@@ -159,14 +159,11 @@ def evaluate_game(width, learnt, stages, tied, shared, games, cells, game, scale
 def learn_row(width, learnt, rule, room, t, value, target):
     """Move the cells that row ``t`` of a game read, and add to the head's gradient."""
     error = target - value
-    slope = -error / rule.scale
-    if rule.logistic:
-        slope *= float32(0.5)
-    else:
+    if not rule.logistic:
         error *= float32(0.5) * (float32(1) - value * value)
-        slope = -error / rule.scale
     if error == float32(0):
         return
+    slope = -error / rule.scale * (float32(0.5) if rule.logistic else float32(1))
     head_gradient(learnt.head, room.sums[t], room.active[t], slope, learnt.gradient, room.by_units, room.by_sums)
     reads = room.cells.shape[1]
     step = rule.rate * error * rule.scale / float32(reads)
