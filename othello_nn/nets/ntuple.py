@@ -152,7 +152,12 @@ class NTupleNet(Net):
         """
         ranks = torch.stack((mover, opponent), 1).view(torch.uint8).view(-1, 16)
         rows = ranks + torch.arange(0, 16 * 256, 256, dtype=torch.int32, device=ranks.device)
-        digits = F.embedding_bag(rows, self._by_byte.view(torch.float32), mode="sum")
+        table = self._by_byte.view(torch.float32)
+        if torch.compiler.is_compiling() and table.device.type != "cpu":
+            # Joined with what comes before and after; step by step it would fill memory, and a CPU takes twice as long.
+            digits = table[rows].sum(1)
+        else:
+            digits = F.embedding_bag(rows, table, mode="sum")
         return digits.to(torch.int32) + self._origins
 
     def discs(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor | None = None) -> Tensor:

@@ -289,8 +289,11 @@ def expand(
         square_mask = torch.where(passed, 0, square_mask)
         square = torch.where(passed, PASS, square)
     # Nothing can be turned on an empty board: slots that are not in use stay empty.
-    mover, opponent = torch.where(valid, positions[:, parent], 0).unbind()
-    after = torch.stack(play(mover, opponent, square_mask, rays))
+    before = positions[:, parent] * valid
+    turned = flips(before[0], before[1], square_mask, rays)
+    # As ``play`` does it, for both sides at once.
+    side = torch.arange(2, device=device).unsqueeze(1)
+    after = before.flip(0) ^ (turned | square_mask * side)
     return Children(parent=parent, square=square, boards=after, valid=valid, first=first, count=count)
 
 

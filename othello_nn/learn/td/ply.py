@@ -88,13 +88,14 @@ def to_move(games: Tensor, rays: Rays | None = None) -> Decision:
 def moved(turn: Decision, after: Tensor) -> Tensor:
     """The games with the boards ``after`` [2, B] where they go on."""
     moving = turn.legal != 0
-    marks = (turn.black ^ moving) * BLACK + moving * MOVED + turn.passed * PASSED
+    marks = (turn.black ^ moving) + moving * MOVED + turn.passed * PASSED  # BLACK is 1
     return torch.cat((torch.where(moving, after, turn.boards), marks.unsqueeze(0)))
 
 
 def one_ply(games: Tensor, random: Tensor, pick: Tensor, players: Players, capacity: int, rays: Rays) -> Tensor:
     """The games after every game's next move: any one where ``random`` (bool [B]) holds, else one whose afterstate is
-    worth least to the other side. ``pick`` (float [B], below 1) decides between equals: the k-th of n from k/n on.
+    worth least to the other side. ``pick`` (float [B, MOST_CHILDREN], 0 or more) decides between equals: the one with
+    the greatest number.
 
     There must be at least as many slots as games. Of games whose moves have no room only the first few are considered
     (see ``batch.expand``).
@@ -125,11 +126,9 @@ def _chosen(children: Children, values: Tensor, random: Tensor, pick: Tensor) ->
     # Written so that a net that has come to NaN plays at random, not off the board.
     worse = values > values.amin(1, keepdim=True)
     candidates = there & ~(worse & ~random.unsqueeze(1))
-    rank = candidates.cumsum(1)
-    most = rank[:, -1]
-    # The product may round up to the bound that the number itself stays below.
-    chosen = torch.minimum((pick * most).long(), most - 1)
-    return (children.first + (rank <= chosen.unsqueeze(1)).sum(1)).clamp_(max=children.capacity - 1)
+    # The greatest of so many uniform numbers is as likely to be any of them.
+    place = torch.where(candidates, pick, -1).argmax(1)
+    return (children.first + place).clamp_(max=children.capacity - 1)
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------
@@ -161,11 +160,13 @@ def compiled_ply(games: Tensor, *rest: Any) -> Tensor:
     if device not in _graphs:
         # A CUDA graph replays the kernels without the host, which else could not launch them as fast as they run.
         mode = "reduce-overhead" if device == "cuda" else None
-        _graphs[device] = torch.compile(one_ply, fullgraph=True, dynamic=False, mode=mode, recompile_limit=GRAPHS_MOST)
+        _graphs[device] = torch.compile(  # type: ignore[call-overload]  # which does not know recompile_limit
+            one_ply, fullgraph=True, dynamic=False, mode=mode, recompile_limit=GRAPHS_MOST
+        )
     try:
         return _graphs[device](games, *rest).clone()
     except torch._dynamo.exc.TorchDynamoException as error:
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        note(TRAIN, f"games are played without compiling, which failed: {reason}")
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        note(TRAIN, f"games are played without compiling, which failed: {' '.join(lines[:2])}")
         _graphs[device] = one_ply
         return one_ply(games, *rest)

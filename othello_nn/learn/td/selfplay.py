@@ -15,7 +15,7 @@ from torch import Tensor
 
 from othello_nn.config import TD
 from othello_nn.errors import OthelloError
-from othello_nn.learn.td.batch import Rays, final_score
+from othello_nn.learn.td.batch import MOST_CHILDREN, Rays, final_score
 from othello_nn.learn.td.batch import play as play_square
 from othello_nn.learn.td.ply import (
     BLACK,
@@ -157,17 +157,15 @@ def play(
         raise OthelloError(f"capacity is {capacity}; it must be at least 1 a game, that is {games}")
     device = dice.device
     learner_black = None if opponent is None else torch.arange(games, device=device) % 2 == 0
-    # All chance of all plies: whether a move is random, and which of its equals it is.
+    # Chance is drawn outside of the ply: whether a move is random, and which of its equals it is.
     opening = (dice.uniform(games) * (opening_plies + 1)).long().clamp(max=opening_plies)
     in_opening = torch.arange(MOST_MOVES, device=device).unsqueeze(1) < opening
     random = in_opening | (dice.uniform(MOST_MOVES, games) < epsilon)
-    pick = dice.uniform(MOST_MOVES, games)
-
     step = compiled_ply if (pays(device) if compiled is None else compiled) else one_ply
     players, rays = Players(net, opponent, learner_black), Rays.on(device)
     standing, plies = start(games, device), []
     for ply in range(MOST_MOVES):
         room = room_for(games, ply) if capacity is None else capacity
-        standing = step(standing, random[ply], pick[ply], players, room, rays)
+        standing = step(standing, random[ply], dice.uniform(games, MOST_CHILDREN), players, room, rays)
         plies.append(standing)
     return _gather(torch.stack(plies), random if opponent is None and cut else in_opening, learner_black)

@@ -7,21 +7,32 @@ from torch import Tensor
 
 from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.errors import OthelloError, did_you_mean
-from othello_nn.learn.td.batch import MOST_CHILDREN, Rays, expand, final_score, legal_moves
+from othello_nn.learn.td.batch import MOST_CHILDREN, SQUARES, Rays, expand, final_score, legal_moves, popcount
 from othello_nn.learn.td.ply import SMALL_BATCH, ValueFunction
 from othello_nn.learn.td.targets import OUTCOMES, row_target
 from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.nets.base import squash, unsquash
 
-CHILDREN_EACH = 24
-GRANDCHILDREN_EACH = 256
-"""Room for positions two plies on, per position of a chunk of a search; their mean over all stages is below 100."""
+# Room per position of a chunk of a search. Measured by `benchmarks/run.py device-room`: chunks of 64 positions or more
+# from all stages of games need less, and so they do if the last 16 plies, which are narrow, are not searched.
+CHILDREN_EACH = 14
+GRANDCHILDREN_EACH = 144
 DESCENDANTS_EACH = 12
 """How much more room each further ply gets."""
+LEAVES = {"cpu": 1 << 15}
+"""Slots for the leaves of a chunk: on a CPU, as many as its cache has room for."""
+MANY_LEAVES = 1 << 20
+"""On other devices, so many that a whole batch of games is a few chunks: each is some 300 launches."""
+SPARE_ROWS = 3
+"""By how many rows a game one side may make more than half of the moves, on average over many games."""
+NET_ROWS = 1 << 16
+"""Positions that a net is asked about at a time: a net that does more than look up its tables needs memory for each."""
 
 
 def default_chunk(device: torch.device, plies: int) -> int:
-    return 256
+    """How many positions to search at a time."""
+    leaves = LEAVES.get(device.type, MANY_LEAVES)
+    return max(SMALL_BATCH, leaves // (_room(SMALL_BATCH, plies) // SMALL_BATCH if plies else 1))
 
 
 def outcome(margin: Tensor, scale: float, kind: str = "margin") -> Tensor:
@@ -69,6 +80,32 @@ def lambda_returns(
 
 
 @torch.no_grad()
+def search_games(
+    net: ValueFunction,
+    games: Trajectory,
+    *,
+    plies: int,
+    scale: float,
+    kind: str = "margin",
+    exact_empties: int = 0,
+    against: bool = False,
+) -> Tensor:
+    """``search_values`` of the games' rows ``[T, B]``, of those in use with more than ``exact_empties`` empty squares;
+    NaN for the others, whose targets need no search.
+
+    Games ``against`` an opponent have one side's rows, about half as many: should many more be in use, the last ones
+    get NaN too, and their targets come from the rows that follow.
+    """
+    used = games.mask & (SQUARES - popcount(games.mover | games.opponent) > exact_empties)
+    # A row has an empty square less than the one before, the first one 59.
+    rows = max(59 - exact_empties, 0)
+    if against and games.games >= SMALL_BATCH:
+        rows = min(rows, rows // 2 + SPARE_ROWS)
+    fields, room = (games.mover, games.opponent, games.black_to_move), rows * games.games
+    return search_values(net, *fields, plies=plies, scale=scale, kind=kind, used=used, room=room)
+
+
+@torch.no_grad()
 def search_values(
     net: ValueFunction,
     mover: Tensor,
@@ -97,8 +134,8 @@ def search_values(
         raise OthelloError(f"chunk is {chunk}; it must be at least 1")
     boards, black = torch.stack((mover.reshape(-1), opponent.reshape(-1))), black_to_move.reshape(-1)
     positions = black.numel()
-    if not positions:
-        return torch.zeros(mover.shape, device=mover.device)
+    if not positions or room == 0:
+        return torch.full(mover.shape, torch.nan, device=mover.device)
     place = None
     if used is not None:
         place, source = _to_the_front(used.reshape(-1), positions if room is None else min(room, positions))
@@ -129,7 +166,14 @@ def _searched(
 ) -> Tensor:
     rooms = [_room(len(black), ply) for ply in range(1, plies + 1)]
     value, complete = _negamax(net, boards, black, rooms, scale, kind, rays)
-    return torch.where(complete, value, net(boards[0], boards[1], black))
+    return torch.where(complete, value, _asked(net, boards, black))
+
+
+def _asked(net: ValueFunction, boards: Tensor, black: Tensor) -> Tensor:
+    """The net's values ``[N]``."""
+    parts = [part.split(NET_ROWS) for part in (boards[0], boards[1], black)]
+    values = [net(*part) for part in zip(*parts, strict=True)]
+    return values[0] if len(values) == 1 else torch.cat(values)
 
 
 def _room(positions: int, ply: int) -> int:
@@ -147,7 +191,7 @@ def _negamax(
     legal, replies = legal_moves(boards, boards.flip(0), rays).unbind()
     over = (legal | replies) == 0
     if not rooms:
-        values, complete = leaf_values(net(boards[0], boards[1], black), scale), torch.ones_like(over)
+        values, complete = leaf_values(_asked(net, boards, black), scale), torch.ones_like(over)
     else:
         # Slots that are not in use are empty boards, where no one can move: they have no children.
         children = expand(boards, legal, rooms[0], passes=(legal == 0) & (replies != 0), rays=rays)
