@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from othello_nn.config import Config, ConfigError
+from othello_nn.engine.leaf.embedded import DIMS
 from othello_nn.errors import did_you_mean
 from othello_nn.kinds import NTupleOptions, net_options
 from othello_nn.learn.device import Place, choose_device
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner, first_net
+from othello_nn.learn.td.embedding_learner import EmbeddingLearner
 from othello_nn.learn.td.learners import TDLearner
 from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.nets import NTupleNet, make_net
+from othello_nn.program import TRAIN, note
 
 
 def make_learner(config: Config, device: str, group: Group, threads: int, *, resumed: bool = False) -> Learner:
@@ -45,17 +48,20 @@ def make_td_learner(config: Config, device: str, group: Group, threads: int) -> 
     """The fastest learner for a configuration, on a device."""
     net = first_net(config)
     if device == "cpu" and isinstance(net, NTupleNet) and learns_on_line(config):
+        learner = OnlineLearner if net.dim == 1 else EmbeddingLearner
         if config.optim.minibatch:
             raise ConfigError("optim.minibatch does nothing here: this net learns game by game; take optim.kind=adam")
-        return OnlineLearner(config, net, group, threads)
+        if learner is OnlineLearner or _learns_vectors(group):
+            return learner(config, net, group, threads)
     return TorchLearner(config, net.to(device), group, threads, device)
 
 
 def learns_on_line(config: Config) -> bool:
     """Whether the net is tables that a kernel moves game by game, on a CPU."""
     options = net_options(config.net)
-    plain = isinstance(options, NTupleOptions) and options.dim == 1 and not options.shared
-    return plain and not options.sees_colours and config.optim.kind in ("tc", "sgd")
+    if not isinstance(options, NTupleOptions) or options.sees_colours or config.optim.kind not in ("tc", "sgd"):
+        return False
+    return not options.shared if options.dim == 1 else options.dim <= max(DIMS)
 
 
 def choose_place(config: Config, name: str, local_rank: int = 0) -> Place:
@@ -68,3 +74,10 @@ def choose_place(config: Config, name: str, local_rank: int = 0) -> Place:
     if name == "auto" and learns_on_line(config):
         return Place("cpu", "where its tables learn game by game, faster than in batches on the GPU")
     return Place(device, "where nets learn fastest by autograd" if name == "auto" else "")
+
+
+def _learns_vectors(group: Group) -> bool:
+    """Whether the compiled learner takes an embedding net; a line if the number of ranks is in its way."""
+    if group.size > 1 and group.is_rank_0:
+        note(TRAIN, "an embedding net learns in compiled code in one process only; these ranks learn by autograd")
+    return group.size == 1

@@ -15,6 +15,7 @@ from othello_nn.learn.device import begin_copy
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays, first_net, seed_of
 from othello_nn.learn.td import torch_targets
+from othello_nn.learn.td.asking import Sparing
 from othello_nn.learn.td.batch import transform
 from othello_nn.learn.td.learners import Experience, TDLearner, float_state
 from othello_nn.learn.td.numba_targets import exact_margins
@@ -67,8 +68,9 @@ class TorchLearner(TDLearner):
         td = self.config.td
         dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank), self.device)
         rival = TorchOpponent(td.opponent, self.device) if td.opponent else None
+        net = Sparing(self._net)
         games = play(
-            self._net,
+            net,
             td.batch_games,
             dice,
             epsilon=td.epsilon,
@@ -81,9 +83,7 @@ class TorchLearner(TDLearner):
             exact = exact_margins(games.mover, games.opponent, td.exact_empties, self.threads)
         if plies := SEARCH_PLIES[td.targets]:
             rows = games.mover, games.opponent, games.black_to_move
-            searched = torch_targets.search_values(
-                self._net, *rows, plies=plies, scale=self._net.scale, kind=td.outcome
-            )
+            searched = torch_targets.search_values(net, *rows, plies=plies, scale=self._net.scale, kind=td.outcome)
         return Experience(games, searched, exact)
 
     def targets(self, games: Experience) -> Judged:
@@ -107,10 +107,9 @@ class TorchLearner(TDLearner):
         if self.config.td.images:
             image = (dice.uniform(len(rows.mover)) * 8).long().clamp(max=7)
             rows = rows._replace(mover=transform(rows.mover, image), opponent=transform(rows.opponent, image))
-        self._net.train()
-        for part in self.parts(rows, dice):
-            self.improve(part)
-        self._net.eval()
+        with self._net.learning(seed_of(self.config.seed, self.steps, self.group.rank, 4 + 1000 * self._pass)):
+            for part in self.parts(rows, dice):
+                self.improve(part)
         return self.group.all_reduce(statistics)
 
     @torch.no_grad()
@@ -124,14 +123,16 @@ class TorchLearner(TDLearner):
         return Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank, number), self.device)
 
     def parts(self, rows: Rows, dice: Dice) -> list[Rows]:
-        """Rows for each update: all of them once, in random order, the same number each time. Where that does not come
-        out even, some rows come twice, the second time with weight 0."""
+        """Rows for each update: all that are in use once, in random order, the same number each time. What is left
+        over is filled with some of them again, of weight 0: layers that normalise see positions, not gaps."""
         count, optim = len(rows.mover), self.config.optim
         updates = max(1, count // (optim.minibatch or MINIBATCHES[optim.kind]))
         size = -(-count // updates)
-        places = torch.arange(updates * size, device=rows.mover.device)
-        mixed = rows.at(dice.uniform(count).argsort().index_select(0, places % count))
-        mixed = mixed._replace(weight=mixed.weight * (places < count))
+        used = rows.weight.sum().to(torch.int64).clamp(min=1)
+        in_use_first = (dice.uniform(count) + (rows.weight == 0)).argsort()
+        places = dice.uniform(updates * size).argsort()
+        mixed = rows.at(in_use_first.index_select(0, places % used))
+        mixed = mixed._replace(weight=mixed.weight * (places < used))
         return [Rows(*part) for part in zip(*(column.split(size) for column in mixed), strict=True)]
 
     def _synchronise(self) -> None:

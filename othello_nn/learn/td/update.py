@@ -22,6 +22,9 @@ from othello_nn.learn.td.optim import RULES, Asked, Rule, State, Table
 from othello_nn.nets import Net, NTupleNet
 from othello_nn.nets.ntuple import Tap
 
+HEAD_SHARE = 0.001
+"""With temporal coherence all that is no table moves by Adam, at this share of the rate: both fall together."""
+
 
 class Rows(NamedTuple):
     """Positions with what the net should say of them: all ``[N]``."""
@@ -41,7 +44,7 @@ class Flat:
     """Parameters as one tensor, whose views they become: moving it takes as many launches as moving one of them."""
 
     def __init__(self, parameters: list[nn.Parameter], rule: Rule):
-        self.parameters = parameters
+        self.parameters, self.rule = parameters, rule
         self.numbers = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
         self.state = rule.begin(self.numbers, False)
         for parameter, part in zip(parameters, self._parts(self.numbers), strict=True):
@@ -79,7 +82,10 @@ class Update:
         weights = {id(each.weight) for each in self._nets}
         dense = [each for each in self.parameters() if id(each) not in weights]
         types = dict.fromkeys(each.dtype for each in dense)
-        self._flat = [Flat([each for each in dense if each.dtype == dtype], rule) for dtype in types]
+        # Temporal coherence is for tables: what all positions read never comes to agree.
+        others = RULES["adam"] if rule.coherent else rule
+        self._flat = [Flat([each for each in dense if each.dtype == dtype], others) for dtype in types]
+        self._flat_share = HEAD_SHARE if rule.coherent else 1.0
         self._loss: Callable[..., Any] = self.loss
         self._move: Callable[..., Any] = self.move
         if config.optim.compile:
@@ -154,7 +160,7 @@ class Update:
             mean = each if self.rule.coherent else replace(each, step=each.step / rows)
             table.move(mean, self.rate * share)
         for flat, gradient in zip(self._flat, joined, strict=True):
-            self.rule.move(flat.numbers, flat.state, Asked.whole(gradient / rows), self.rate)
+            flat.rule.move(flat.numbers, flat.state, Asked.whole(gradient / rows), self.rate * self._flat_share)
 
     def states(self) -> list[State]:
         """What the optimiser keeps, in the order of the net's parameters."""
