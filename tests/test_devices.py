@@ -13,6 +13,8 @@ from othello_nn.config import load_preset, preset_names
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.launches import Launches
 from othello_nn.learn.make import choose_place, make_learner
+from othello_nn.learn.td.embedding_learner import EmbeddingLearner
+from othello_nn.learn.td.learners import float_state
 from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.learn.watch.logger import Logger
@@ -69,7 +71,7 @@ def small(preset: str):
     return config.changed(settings, games=4 * UPDATES)
 
 
-LINEAR = ("quick", "ntuple", "league", "champion")
+LINEAR = ("quick", "ntuple", "league", "champion", "embedding")
 
 
 @pytest.mark.parametrize("preset", preset_names())
@@ -81,8 +83,11 @@ def test_every_preset_learns_where_a_gpu_is(preset, gpu):
     assert place.device == (GPU if config.learner == "td" else "cpu")
     assert bool(place.why) == (place.device == "cpu")
     learner = make_learner(config, place.device, Group(), 1)
-    with Launches() as counted:
-        found = [learner.step() for _ in range(UPDATES) if learner.progress < 1]
+    found, counted = [], Launches()
+    while len(found) < UPDATES and learner.progress < 1:
+        games = learner.play()  # `test_device.py` counts there, with tensors that are not on a CPU
+        with counted:
+            found.append(learner.update(games, learner.targets(games)))
     assert not counted.waits or place.device == "cpu", "nobody has asked for a number yet"
     assert all(np.isfinite(list(metrics.values())).all() for metrics in found)
     assert learner.games > 0
@@ -122,3 +127,24 @@ def test_a_run_goes_on_on_another_device(kind, gpu):
     for learner in (on_cpu, again):
         assert np.isfinite(list(learner.step().values())).all()
         assert learner.games == 16
+
+
+def test_an_embedding_net_goes_on_on_another_device(gpu):
+    """Its weights and how well the errors of its cells agree."""
+    config = small("embedding").changed(games=400)
+    on_gpu, on_cpu, again = (make_learner(config, device, Group(), 1) for device in (GPU, "cpu", GPU))
+    assert (type(on_gpu), type(on_cpu)) == (TorchLearner, EmbeddingLearner)
+    for _ in range(3):
+        on_cpu.step()
+    on_gpu.restore({name: np.array(array) for name, array in on_cpu.state().items()})
+    assert on_gpu.games == 12
+    for name, array in float_state(on_cpu.net()).items():
+        assert np.array_equal(array, float_state(on_gpu.net())[name]), name
+    coherence = on_gpu.details()["rate/coherence"]
+    assert 0 < coherence < 1
+    on_gpu.step()
+    on_cpu.restore({name: np.array(array) for name, array in on_gpu.state().items()})
+    again.restore({name: np.array(array) for name, array in on_cpu.state().items()})
+    assert again.games == on_cpu.games == 16
+    for learner in (on_cpu, again):
+        assert np.isfinite(list(learner.step().values())).all()

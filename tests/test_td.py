@@ -84,7 +84,7 @@ def test_a_minibatch_where_there_is_none():
 def test_temporal_coherence_stays_calm_in_batches(settings, size):
     """A batch asks a weight hundreds of times at once; the sum of it all would throw it far off."""
     config = online(*settings, f"optim.minibatch={size}", "td.batch_games=32", "games=3200")
-    learner = learner_of(config)
+    learner = TorchLearner(config, first_net(config), Group(), 1, "cpu")
     losses = [learner.step()["loss/td_error"] for _ in range(8)]
     assert max(losses) < 0.1, "the variance of the targets, about"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,9 +14,10 @@ from othello_nn.engine.leaf.embedded import Head
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays
 from othello_nn.learn.td.embedding import SIZE, SUM, EmbeddingTables
-from othello_nn.learn.td.learners import Experience, TDLearner
+from othello_nn.learn.td.learners import Experience, TDLearner, float_state
+from othello_nn.learn.td.online_learner import error_of_gradient
 from othello_nn.learn.td.update import HEAD_SHARE
-from othello_nn.nets import Net, NTupleNet
+from othello_nn.nets import Net, NTupleNet, make_net
 
 
 class EmbeddingLearner(TDLearner):
@@ -82,9 +85,43 @@ class EmbeddingLearner(TDLearner):
 
     def _restore_weights(self, arrays: Arrays) -> None:
         learnt = self.tables.learnt
+        if "net.weight" in arrays:
+            self._restore_torch(arrays)
+            return
         parts = learnt._asdict() | {"sums": learnt.coherence[:, SUM], "magnitudes": learnt.coherence[:, SIZE]}
         del parts["coherence"]
         for name, part in parts.items():
             if arrays[name].shape != part.shape:
                 raise ValueError(f"{name} has the shape {arrays[name].shape}")
             part[:] = arrays[name]
+
+    def _restore_torch(self, arrays: Arrays) -> None:
+        """From what ``TorchLearner`` has saved. It has a rate for every number of a cell: the first one's, which is
+        added to the value, stands for all. The head's moments begin anew."""
+        parts = (arrays[f"net.{name}"] for name in ("hidden.weight", "hidden.bias", "output.weight", "output.bias"))
+        hidden, bias, output, constant = parts
+        self.tables.set_weights(arrays["net.weight"])
+        self.tables.set_head(Head(self.tables.head.skip, hidden, bias, output[0], float(constant[0])))
+        if "optimiser.0.sums" in arrays:
+            error, coherence = error_of_gradient(self.config), self.tables.learnt.coherence
+            for column, name, unit in ((SUM, "sums", error), (SIZE, "magnitudes", abs(error))):
+                coherence[:, column] = unit * arrays[f"optimiser.0.{name}"].reshape(len(coherence), -1)[:, 0]
+
+
+def from_embedding_state(arrays: Arrays, config: Config) -> Arrays:
+    """What ``TorchLearner`` restores, also from what ``EmbeddingLearner`` has saved."""
+    if "head" not in arrays:
+        return arrays
+    learner = EmbeddingLearner(config, cast(NTupleNet, make_net(config.net)), Group(), 1)
+    learner._restore_weights(arrays)
+    net, tables, error = cast(NTupleNet, learner.net()), learner.tables, error_of_gradient(config)
+    state = {f"net.{name}": array for name, array in float_state(net).items()}
+    coherent = config.optim.kind == "tc"
+    for number, parameter in enumerate(net.parameters()):
+        names = ("sums", "magnitudes") if number == 0 else ("exp_avg", "exp_avg_sq", "step")
+        for name in names if coherent else ():
+            state[f"optimiser.{number}.{name}"] = np.zeros(() if name == "step" else parameter.shape, np.float32)
+    for column, name, unit in ((SUM, "sums", error), (SIZE, "magnitudes", abs(error))) if coherent else ():
+        kept = tables.learnt.coherence[:, column].reshape(net.weight.shape[:2]).take(tables.tied, axis=1)
+        state[f"optimiser.0.{name}"][:] = (kept / unit)[..., None]
+    return arrays | state

@@ -17,6 +17,7 @@ from othello_nn.learn.learner import Arrays, first_net, seed_of
 from othello_nn.learn.td import torch_targets
 from othello_nn.learn.td.asking import Sparing
 from othello_nn.learn.td.batch import transform
+from othello_nn.learn.td.embedding_learner import from_embedding_state
 from othello_nn.learn.td.learners import Experience, TDLearner, float_state
 from othello_nn.learn.td.numba_targets import exact_margins
 from othello_nn.learn.td.online_learner import as_torch_state
@@ -149,7 +150,7 @@ class TorchLearner(TDLearner):
         return arrays
 
     def _restore_weights(self, arrays: Arrays) -> None:
-        arrays = as_torch_state(arrays, self.config)
+        arrays = from_embedding_state(as_torch_state(arrays, self.config), self.config)
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
         self._net.load_state_dict({n.removeprefix("net."): t for n, t in tensors.items() if n.startswith("net.")})
         for number, state in enumerate(self.improve.states()):
