@@ -15,6 +15,7 @@ from othello_nn.learn.make import make_learner
 from othello_nn.learn.td import learners
 from othello_nn.learn.td.actor import Exploration, play_numbered
 from othello_nn.learn.td.ahead import Ahead
+from othello_nn.learn.td.embedding_learner import EmbeddingLearner
 from othello_nn.learn.td.learners import Experience, float_state
 from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.rivals import TorchOpponent, opponent_evaluator
@@ -59,7 +60,8 @@ def learner_of(config: Config):
         (("optim.kind=adam", "optim.rate=0.01"), TorchLearner),
         (("net.view=negation",), TorchLearner),
         (("net.shared=true",), TorchLearner),
-        (("net.dim=2",), TorchLearner),
+        (("net.dim=2",), EmbeddingLearner),
+        (("net.dim=2", "optim.kind=adam", "optim.rate=0.01"), TorchLearner),
     ],
 )
 def test_the_learner_fits_the_net(settings, kind):
