@@ -37,7 +37,8 @@ class BareEngine(Engine):
         by their last values, 3 also begins the nodes of the next two plies with their last best move. With 0, ``order``
         rules at the root too.
         """
-        self._workspaces[0][ws.SAVED_EMPTIES] = position.empties - saved + 1 if saved else NEVER_SAVED
+        saved_empties = position.empties - saved + 1 if saved else NEVER_SAVED
+        self._workspaces[0][ws.SWITCHES] = self._switches() | max(saved_empties, 0) << ws.TABLE_MOVE_EMPTIES
         nodes = [0]
 
         def steps(work: _Work) -> Iterator[_Step]:

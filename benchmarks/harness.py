@@ -34,7 +34,7 @@ from othello_nn.game import OthelloError, Position
 from othello_nn.game.formats.files import read_obf
 from othello_nn.game.formats.obf import ObfEntry
 from othello_nn.players.searching import table_evaluator
-from othello_nn.resources import BEST, CHECKPOINTS
+from othello_nn.resources import BEST, find_net, shipped_nets
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results.jsonl"
@@ -55,7 +55,7 @@ class Settings:
     quick: bool = False
     threads: int | None = None
     table_mb: float | None = None
-    evaluator_path: Path | None = None
+    evaluator_name: str | None = None
     files: tuple[Path, ...] = ()
     revision: str | None = None
 
@@ -68,16 +68,16 @@ class Settings:
 
     @property
     def checkpoint(self) -> Path:
-        """The file asked for, else that of the trained evaluator, which may not be there."""
-        return self.evaluator_path or CHECKPOINTS / f"{BEST}.safetensors"
+        """The file of the net asked for, else that of the trained evaluator."""
+        return find_net(self.evaluator_name or BEST)
 
     @cached_property
     def evaluator(self) -> LeafEvaluator | Mobility:
         """The evaluator asked for, else the trained one, else, with a note, the one that needs no file."""
-        path = self.checkpoint
-        if self.evaluator_path is None and not path.is_file():
-            print(f"note: checkpoints/{path.name} is not there; using Mobility()", file=sys.stderr)
+        if self.evaluator_name is None and BEST not in shipped_nets():
+            print(f"note: checkpoints/{BEST}.safetensors is not there; using Mobility()", file=sys.stderr)
             return Mobility()
+        path = self.checkpoint
         evaluator = table_evaluator(path)
         if not isinstance(evaluator, LeafEvaluator):
             raise BenchmarkError(f"{path.name} looks at the colour to move; benchmarks need one evaluator for both")
@@ -87,7 +87,7 @@ class Settings:
     def tables(self) -> LeafEvaluator:
         """The same, where only a table evaluator will do."""
         if not isinstance(self.evaluator, LeafEvaluator):
-            raise BenchmarkError("this benchmark needs a table evaluator: give --evaluator FILE.safetensors")
+            raise BenchmarkError("this benchmark needs a table evaluator: give --evaluator NET")
         return self.evaluator
 
     def engine(self, evaluator=None, **options: Any) -> Engine:

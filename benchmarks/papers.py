@@ -15,7 +15,6 @@ from benchmarks.harness import Report, Settings, benchmark, markdown_table, ship
 from benchmarks.midgames import after_best
 from othello_nn.arena.openings import random_openings
 from othello_nn.engine import Engine, Limit, Options
-from othello_nn.engine.driver import Driver
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.engine.ttable import ENTRY_BYTES
 from othello_nn.engine.workspace import (
@@ -32,6 +31,7 @@ from othello_nn.engine.workspace import (
 from othello_nn.game import PASS, Position
 from othello_nn.kernels import board
 from othello_nn.progress import progress
+from othello_nn.search_options import Driver
 
 # --- KEYANO, Table 1 -------------------------------------------------------------------------------------------------
 

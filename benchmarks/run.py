@@ -20,13 +20,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # this clone's package, installed or not
 
-from benchmarks import against, ahead, harness, learning, papers, ranks, solving, speed, strength
+from benchmarks import accuracy, against, ahead, harness, learning, papers, ranks, solving, speed, strength
 from benchmarks.harness import BENCHMARKS, BenchmarkError, Settings
 from othello_nn.errors import did_you_mean
 from othello_nn.game import OthelloError
 
 # Importing a module registers its benchmarks; they are listed and run in this order.
-MODULES = (speed, solving, ahead, papers, learning, ranks, strength, against)
+MODULES = (speed, solving, ahead, papers, learning, ranks, strength, accuracy, against)
 NAMES = [name for module in MODULES for name, item in BENCHMARKS.items() if item.run.__module__ == module.__name__]
 EVERYTHING = "all"
 INTERRUPTED = 130
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--write-docs", action="store_true", help="put the tables into the pages of docs/")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of solve and own (1) and of threads (2)")
     parser.add_argument("--table-mb", type=float, metavar="MB", help="transposition table, where not part of the test")
-    parser.add_argument("--evaluator", type=Path, metavar="FILE", help="checkpoints/champion.safetensors if left out")
+    parser.add_argument("--evaluator", metavar="NET", help="a net's name, a run's or a file (champion)")
     parser.add_argument("--revision", metavar="R", help="what `against` compares with, such as HEAD~1")
     return parser
 

@@ -24,6 +24,8 @@ from othello_nn.options import Flag, Number, OptionError, Section, Several, Whol
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 DEFAULT_PRESET = "quick"
+TARGETS = ("returns", "minimax")
+"""What ``td.targets`` can be; ``learn/td/targets.py`` says what they are."""
 NO_NET = "a configuration needs a section net with the kind of net to train"
 
 
@@ -70,7 +72,7 @@ class TD(Settings):
         Word(
             "returns",
             "what stands for the next position's value in the λ-return: its own, or a 2-ply search from this position",
-            ("returns", "minimax"),
+            TARGETS,
         )
     )
     exact_empties: int = declared(

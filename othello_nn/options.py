@@ -23,7 +23,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from othello_nn.errors import OthelloError, did_you_mean, nearest, shorten
 
@@ -69,6 +69,11 @@ class Option:
     def read(self, text: str) -> Any:
         """The value that was typed; a ``ValueError`` if it cannot be one."""
         return self.converted(self.parsed(text))
+
+    @property
+    def left_open(self) -> Self:
+        """The same option where it need not be said: somebody else has the default."""
+        return dataclasses.replace(self, default=None)
 
 
 @dataclass(frozen=True)
@@ -212,9 +217,10 @@ class Section:
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
-            if option := item.metadata.get("option"):
-                value = option.check(self.placed(_key(item)), getattr(self, item.name), self.error)
-                object.__setattr__(self, item.name, value)
+            option, value = item.metadata.get("option"), getattr(self, item.name)
+            if option is None or value is option.default is None:
+                continue
+            object.__setattr__(self, item.name, option.check(self.placed(_key(item)), value, self.error))
 
     @classmethod
     def placed(cls, name: str) -> str:

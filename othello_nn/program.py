@@ -10,9 +10,11 @@ import re
 import sys
 from pathlib import Path
 
+from othello_nn import resources
+
 PLAY, TRAIN = "play.py", "train.py"
 INSTALLED = {PLAY: "othello", TRAIN: "othello-train"}
-_MENTION = re.compile(r"(?:python )?\b(play\.py|train\.py)")
+_MENTION = re.compile(r"(?:python )?(?<![\w/\\])(play\.py|train\.py)")  # but not the end of a path
 
 
 def is_installed() -> bool:
@@ -38,7 +40,10 @@ def as_started(text: str) -> str:
 
 def torchrun_program() -> str:
     """The program that trains, as torchrun wants to be told of it."""
-    return "-m othello_nn.train" if is_installed() else TRAIN
+    if not is_installed():
+        return TRAIN
+    # An editable install has the commands, but its train.py stays at the top of the checkout.
+    return "-m othello_nn.train" if Path(__file__).with_name(TRAIN).exists() else str(resources.TRAIN)
 
 
 def note(script: str, message: object) -> None:

@@ -146,7 +146,7 @@ def test_without_a_command_a_game_begins():
         (["solve", "start", "--file", "x.obf"], "a position or --file, not both"),
         (["solve", "--file", "nowhere.obf"], "'nowhere.obf' cannot be read: No such file or directory"),
         (["solve", "start", "--threads", "0"], "'0' is not a whole number from 1"),
-        (["solve", "start", "--threads", "65"], "threads must be 1"),
+        (["solve", "start", "--threads", "65"], "'65' is not a whole number from 1 to 64"),
         (["solve", "start", "--seconds", "nan"], "'nan' is not a number of seconds"),
         (["bestmove", "start", "--player", "champoin"], "unknown player 'champoin'"),
         (["bestmove", "start", "--player", "swh:dept=1"], "did you mean 'depth'?"),

@@ -300,7 +300,7 @@ def test_nothing_to_play(engines):
 def test_names():
     assert type(make_clock()) is IagoClock
     assert type(make_clock("predict")) is PredictedDepthClock
-    with pytest.raises(ValueError, match="unknown clock 'x'; choose from iago, predict"):
+    with pytest.raises(ValueError, match="clock is 'x'; it must be iago or predict"):
         make_clock("x")
 
 

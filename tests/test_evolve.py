@@ -1,5 +1,6 @@
 """The evolution strategy: its fitness, mutation and selection; threads and resuming; that it gets somewhere."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from othello_nn.arena.league import league
 from othello_nn.checkpoint import check_positions
+from othello_nn.config import Evolve
 from othello_nn.engine.leaf.compile import ColouredEvaluator, compile_checkpoint
 from othello_nn.engine.leaf.shapes import Shapes
 from othello_nn.engine.leaf.tables import TableEvaluator
@@ -24,15 +26,18 @@ ONES = {"kind": "ntuple", "tuples": "all-1"}
 PAIRS = {"kind": "ntuple", "tuples": "all-2"}
 
 
-def learner(config=ONES, **options) -> EvolutionLearner:
-    return EvolutionLearner(config, **{"parents": 3, "offspring": 5, "double_games": 10, "seed": 1} | options)
+SMALL = Evolve(parents=3, offspring=5, double_games=10)
+
+
+def learner(config=ONES, seed=1, threads=1, **options) -> EvolutionLearner:
+    return EvolutionLearner(config, replace(SMALL, **options), seed=seed, threads=threads)
 
 
 class Sphere(EvolutionLearner):
     """A landscape without games or noise: the nearer to 2 all weights are, the fitter."""
 
-    def __init__(self, **options):
-        super().__init__(ONES, **{"parents": 4, "offspring": 12, "double_games": 1, "sigma": 0.3} | options)
+    def __init__(self):
+        super().__init__(ONES, Evolve(parents=4, offspring=12, double_games=1, sigma=0.3))
         self.seen: list[np.ndarray] = []
 
     def _scores(self, individuals, seed):
@@ -60,7 +65,7 @@ def test_scores_of_swh_itself_and_of_its_opposite():
     swh = np.zeros(one.population.shape[1], np.float32)
     for i, (square,) in enumerate(tuple_set("all-1")):
         swh[1 + 3 * i : 4 + 3 * i] = np.array([-1, 0, 1]) * SWH.weights[square]
-    one.double_games = 200
+    one.options = replace(one.options, double_games=200)
     alike, opposite = one._scores(np.stack([swh, -swh]), 5)
     assert alike == pytest.approx(0.5, abs=0.08)
     assert opposite < 0.3
@@ -128,7 +133,7 @@ def test_equals_stay_in_order():
 
 
 def test_first_individuals_and_mutations():
-    one = EvolutionLearner(PAIRS, parents=6, offspring=200, sigma=0.5, start=0.1, double_games=1)
+    one = EvolutionLearner(PAIRS, Evolve(parents=6, offspring=200, sigma=0.5, double_games=1))
     first = one.population[:, 1:]
     assert -0.1 <= first.min() < -0.09
     assert 0.09 < first.max() <= 0.1
@@ -138,7 +143,7 @@ def test_first_individuals_and_mutations():
     assert not children[:, 0].any()
     # A mutation is far smaller between a child and its own parent than the parents' differences would make it if
     # sigma were nearly nothing: each child is then a copy.
-    one.sigma = 1e-6
+    one.options = replace(one.options, sigma=1e-6)
     copies = one._children(np.random.default_rng(0))
     distances = np.abs(copies[:, None] - one.population[None]).max(axis=2)  # [children, parents]
     parents = distances.argmin(axis=1)
@@ -165,7 +170,7 @@ def test_parents_play_again():
 
 def learner_score(one: EvolutionLearner, weights: np.ndarray, generation: int) -> float:
     seed = int(np.random.default_rng((one.seed, generation)).integers(2**63))
-    return league_score(one._evaluator(weights), one.double_games, one.epsilon, seed)
+    return league_score(one._evaluator(weights), one.options.double_games, one.options.epsilon, seed)
 
 
 # --- the learner -----------------------------------------------------------------------------------------------------
@@ -245,9 +250,9 @@ def test_net_and_evaluator_are_the_best_individual(config):
         (ONES | {"stages": 2}, {}, "stages=1"),
         (ONES | {"dim": 4}, {}, "dim=1"),
         ({"kind": "triangle"}, {}, "n-tuple nets"),
-        (ONES, {"parents": 0}, "needs a parent"),
-        (ONES, {"sigma": -1.0}, "no negative numbers"),
-        (ONES, {"epsilon": 1.5}, "epsilon is 1.5"),
+        (ONES, {"parents": 0}, "evolve.parents is 0"),
+        (ONES, {"sigma": -1.0}, "evolve.sigma is -1.0"),
+        (ONES, {"epsilon": 1.5}, "evolve.epsilon is 1.5"),
     ],
 )
 def test_errors(config, options, message):

@@ -14,7 +14,7 @@ from othello_nn import kinds
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.config import ConfigError, load_preset, options_tables
 from othello_nn.engine import Engine, Limit, Options
-from othello_nn.engine.leaf import compile as compiling
+from othello_nn.engine.leaf import compile as compile_module
 from othello_nn.engine.leaf.blended import BlendedEvaluator
 from othello_nn.engine.leaf.compile import CompileError, compile_checkpoint
 from othello_nn.engine.leaf.tables import TableEvaluator
@@ -60,9 +60,9 @@ def without_a_rule(monkeypatch):
 @pytest.fixture
 def squares(without_a_rule, monkeypatch):
     """The net of the page, as a kind like any other."""
-    monkeypatch.setattr(compiling, "SquaresOptions", kinds.SquaresOptions, raising=False)
+    monkeypatch.setattr(compile_module, "SquaresOptions", kinds.SquaresOptions, raising=False)
     code = code_on_the_page()["othello_nn/engine/leaf/compile.py"]
-    monkeypatch.setitem(compiling.RULES, "squares", add_to(compiling, code, "_squares", monkeypatch))
+    monkeypatch.setitem(compile_module.RULES, "squares", add_to(compile_module, code, "_squares", monkeypatch))
 
 
 def test_the_page_touches_three_files():
@@ -118,7 +118,7 @@ def test_without_a_rule_it_trains_nowhere_silently(without_a_rule):
 
 def test_nothing_of_it_stays():
     assert "squares" not in kinds.KINDS
-    assert "squares" not in compiling.RULES
+    assert "squares" not in compile_module.RULES
     with pytest.raises(NetError, match="unknown kind of net 'squares'"):
         make_net(SQUARES)
 

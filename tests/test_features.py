@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -268,16 +269,18 @@ def test_a_small_fit_from_the_command_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--positions", "0"], "positions is 0; it must be a whole number from 1 to 10,000,000"),
-        (["--depth", "2"], "depth is 2; it must be a whole number from 3 to 20"),
-        (["--seed", "-1"], "seed is -1; it must be a whole number from 0 to"),
+        (["--positions", "0"], "--positions: '0' is not a whole number from 1 to 10,000,000"),
+        (["--depth", "2"], "--depth: '2' is not a whole number from 3 to 20"),
+        (["--seed", "-1"], "--seed: '-1' is not a whole number from 0 to"),
         (["--without", "corner"], "there is no feature 'corner'; choose from score, mobility, "),
         (["--out", "nowhere/x.safetensors"], "there is no folder 'nowhere' for the result"),
         (["--out", "."], "'.' is a folder; name a file for the result"),
     ],
 )
 def test_mistakes_are_explained_before_the_work_begins(words, message, capsys):
-    assert main(words) == 2
+    with pytest.raises(SystemExit) as end:
+        sys.exit(main(words))
+    assert end.value.code == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert message in error

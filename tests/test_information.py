@@ -81,5 +81,8 @@ def test_corners_tell_more_than_the_centre(capsys):
 
 
 def test_mistakes_are_explained(capsys):
-    assert main(["--games", "0"]) == 2
-    assert capsys.readouterr().err == "error: --games is 0; it must be a whole number from 1 to 1,000,000\n"
+    with pytest.raises(SystemExit) as end:
+        main(["--games", "0"])
+    assert end.value.code == 2
+    message = "error: argument --games: '0' is not a whole number from 1 to 1,000,000\n"
+    assert capsys.readouterr().err == message

@@ -7,6 +7,7 @@ kernels but the numbers that are looked up.
 import doctest
 import errno
 import itertools
+import sys
 from dataclasses import replace
 from functools import cache
 
@@ -334,14 +335,16 @@ def test_a_small_fit_from_games_to_a_player(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--games", "3"], "--games is 3; it must be a whole number from 10"),
-        (["--depth", "0"], "--depth is 0; it must be a whole number from 1"),
-        (["--seed", "-1"], "--seed is -1; it must be a whole number from 0"),
+        (["--games", "3"], "argument --games: '3' is not a whole number from 10"),
+        (["--depth", "0"], "argument --depth: '0' is not a whole number from 1"),
+        (["--seed", "-1"], "argument --seed: '-1' is not a whole number from 0"),
         (["--out", "nowhere/x.safetensors"], "there is no folder 'nowhere' for the result"),
     ],
 )
 def test_mistakes_in_the_command_are_explained(arguments, message, capsys):
-    assert fit_keyano.main(arguments) == 2
+    with pytest.raises(SystemExit) as end:
+        sys.exit(fit_keyano.main(arguments))
+    assert end.value.code == 2
     assert capsys.readouterr().err == f"error: {message}\n"
 
 

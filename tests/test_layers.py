@@ -1,15 +1,16 @@
 """Imports go one way: a module imports only from its own layer and from those before it."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "othello_nn"
 LAYERS = (
-    ("errors", "options", "program", "progress"),
-    ("game", "resources"),
-    ("checkpoint", "kinds"),
+    ("errors", "options", "program", "progress", "resources"),
+    ("game",),
+    ("checkpoint", "kinds", "search_options"),
     ("config",),
     ("kernels",),
     ("engine",),
@@ -21,6 +22,10 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
+NAMED_FOR = {"othello_nn.kinds": "othello_nn.nets.base"}
+"""Who imports what a module only names."""
+REFERENCE = re.compile(r"([a-z_]+(?:\.[a-z_]+)*):[A-Za-z_]+")
+"""A string ``module:name``, for something that is imported when it is needed."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 
@@ -33,8 +38,12 @@ def modules(package: Path) -> dict[str, Path]:
 
 
 def imports(name: str, path: Path, known: dict[str, Path]) -> set[str]:
-    """Modules of the package that a module imports, at its top or inside a function, unless only for type checkers."""
+    """Modules of the package that a module imports, at its top or inside a function, unless only for type checkers.
+
+    The package itself is among them if more than its version is taken from it.
+    """
     tree, found = ast.parse(path.read_text(encoding="utf-8")), set()
+    root = name.split(".")[0]
     here = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for_types = {
         id(inner)
@@ -53,8 +62,25 @@ def imports(name: str, path: Path, known: dict[str, Path]) -> set[str]:
                 base = ".".join([*here.split(".")[: len(here.split(".")) - node.level + 1], *base.split(".")]).strip(
                     "."
                 )
-            found |= {f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names}
+            names = {alias.name for alias in node.names if (base, alias.name) != (root, "__version__")}
+            found |= {f"{base}.{word}" if f"{base}.{word}" in known else base for word in names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found |= {word.value for word in node.args if isinstance(word, ast.Constant)}
     return {module for module in found if module in known and module != name}
+
+
+def references(name: str, path: Path, known: dict[str, Path]) -> set[str]:
+    """Modules that a module names in strings ``module:name``: in full, from the top, or from its own package."""
+    places = ("", f"{name.split('.')[0]}.", f"{name.rpartition('.')[0]}.")
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and (match := REFERENCE.fullmatch(node.value))
+        ):
+            found |= {place + match[1] for place in places} & set(known)
+    return found
 
 
 def graph(package: Path) -> dict[str, set[str]]:
@@ -67,12 +93,13 @@ def layer(module: str) -> str:
 
 
 def backward_edges(edges: dict[str, set[str]], package: str) -> list[str]:
-    """``a → b`` for each import of a later layer. The package's own ``__init__`` offers names of all layers."""
+    """``a → b`` for each import of a later layer. The package's own ``__init__`` offers names of all layers, so it may
+    import everything, and nothing inside may import it."""
     return sorted(
         f"{name} → {target}"
         for name, targets in edges.items()
         for target in targets
-        if package not in (name, target) and RANK[layer(target)] > RANK[layer(name)]
+        if name != package and (target == package or RANK[layer(target)] > RANK[layer(name)])
     )
 
 
@@ -106,6 +133,13 @@ def test_imports_go_one_way(edges):
     assert backward_edges(edges, PACKAGE.name) == []
 
 
+def test_modules_named_in_strings_go_the_same_way():
+    known = modules(PACKAGE)
+    named = {name: references(name, path, known) for name, path in known.items()}
+    assert {"othello_nn.kinds", "othello_nn.players.catalog", "othello_nn.cli.main"} <= {n for n in named if named[n]}
+    assert backward_edges({NAMED_FOR.get(name, name): found for name, found in named.items()}, PACKAGE.name) == []
+
+
 def test_no_module_imports_itself_through_others(edges):
     assert in_cycles({name: targets - {PACKAGE.name} for name, targets in edges.items() if "." in name}) == set()
 
@@ -117,11 +151,21 @@ def test_a_backward_import_and_a_cycle_are_seen(tmp_path):
         (package / folder / "__init__.py").touch()
     (package / "errors.py").write_text("def late():\n    from othello_nn.cli import main\n")
     (package / "cli" / "main.py").write_text("from othello_nn.game.a import x\nfrom ..errors import late\n")
-    (package / "game" / "a.py").write_text("from . import b\n")
+    (package / "game" / "a.py").write_text("from . import b\nfrom othello_nn import __version__\n")
+    (package / "game" / "c.py").write_text(
+        "import importlib\nfrom othello_nn import search\nimportlib.import_module('othello_nn.cli')\n"
+        "LATER = 'cli.main:play', 'b:x'\n"
+    )
     (package / "game" / "b.py").write_text(
         "import typing\nimport othello_nn.game.a\nif typing.TYPE_CHECKING:\n    import othello_nn.cli.main\n"
     )
     found = graph(package)
-    assert backward_edges(found, "othello_nn") == ["othello_nn.errors → othello_nn.cli.main"]
+    assert backward_edges(found, "othello_nn") == [
+        "othello_nn.errors → othello_nn.cli.main",
+        "othello_nn.game.c → othello_nn",
+        "othello_nn.game.c → othello_nn.cli",
+    ]
+    named = references("othello_nn.game.c", package / "game" / "c.py", modules(package))
+    assert named == {"othello_nn.cli.main", "othello_nn.game.b"}
     assert {"othello_nn.game.a", "othello_nn.game.b"} <= in_cycles(found)
     assert "othello_nn.game" not in in_cycles(found)

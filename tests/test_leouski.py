@@ -9,6 +9,7 @@ import torch
 from strategies import endings, scattered
 
 from othello_nn.checkpoint import check_positions
+from othello_nn.config import Leouski
 from othello_nn.engine.leaf.compile import ColouredEvaluator
 from othello_nn.errors import OthelloError
 from othello_nn.game import rules
@@ -40,8 +41,9 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-def learner(inner=SMALL, **options) -> LeouskiLearner:
-    return LeouskiLearner({"kind": "doubled", "net": inner}, **options)
+def learner(inner=SMALL, seed=0, games_per_step=20, **options) -> LeouskiLearner:
+    config, counts = {"kind": "doubled", "net": inner}, {"games_per_step": games_per_step, "total_games": 15_000}
+    return LeouskiLearner(config, Leouski(**options), seed=seed, **counts)
 
 
 def plain_squash(x: float) -> float:
@@ -356,14 +358,18 @@ def test_metrics():
         (SMALL, {}, "doubled net of triangle nets"),
         ({"kind": "doubled", "net": {"kind": "ntuple", "tuples": "all-1"}}, {}, "doubled net of triangle nets"),
         ({"kind": "doubled", "net": {"kind": "triangle", "map": 3}}, {}, "did you mean 'maps'"),
-        ({"kind": "doubled", "net": SMALL}, {"ignore": 1.0}, "ignore from 0"),
-        ({"kind": "doubled", "net": SMALL}, {"exact_below": 17}, "exact_below from 0 to 16"),
-        ({"kind": "doubled", "net": SMALL}, {"alpha": -1.0}, "alpha ≥ 0"),
+        ({"kind": "doubled", "net": SMALL}, {"ignore": 1.0}, "leouski.ignore is 1.0"),
+        (
+            {"kind": "doubled", "net": SMALL},
+            {"exact_below": 17},
+            "leouski.exact_below is 17",
+        ),
+        ({"kind": "doubled", "net": SMALL}, {"alpha": -1.0}, "leouski.alpha is -1.0"),
     ],
 )
 def test_errors(config, options, message):
     with pytest.raises(OthelloError, match=message):
-        LeouskiLearner(config, **options)
+        LeouskiLearner(config, Leouski(**options), total_games=100)
 
 
 def test_divergence_is_said():

@@ -541,7 +541,7 @@ def test_registry_examples():
         results = doctest.testmod(module)
         assert results.attempted > 0
         assert results.failed == 0
-    assert tuple(KINDS) == ("triangle", "ntuple", "staged", "doubled")
+    assert {"triangle", "ntuple", "staged", "doubled"} <= KINDS.keys()
 
 
 @pytest.mark.parametrize(

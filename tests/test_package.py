@@ -122,8 +122,19 @@ def test_help_speaks_of_the_installed_programs(monkeypatch):
         assert not {"play.py", "train.py", "python"} & set(after.split())
     assert "  othello bestmove f5d6c3d3c4 --player" in installed[0]
     assert "  othello-train --preset league " in installed[1]
-    assert "torchrun --nproc-per-node 2 -m othello_nn.train --preset" in installed[1]
     assert "torchrun --nproc-per-node 2 train.py --preset" in in_checkout[1]
+
+
+@pytest.mark.parametrize("is_inside", [True, False], ids=["wheel", "editable install"])
+def test_torchrun_is_told_of_a_program_that_is_there(monkeypatch, tmp_path, is_inside):
+    """A wheel has the module ``othello_nn.train``; an editable install has only the checkout's ``train.py``."""
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/othello-train"])
+    if is_inside:
+        (tmp_path / "train.py").touch()
+    monkeypatch.setattr(program, "__file__", str(tmp_path / "program.py"))
+    expected = "-m othello_nn.train" if is_inside else str(ROOT / "train.py")
+    assert program.torchrun_program() == expected
+    assert f"torchrun --nproc-per-node 2 {expected} --preset" in train_parser().format_help()
 
 
 def test_the_command_for_training_runs_train_py_of_a_checkout(monkeypatch, capsys):

@@ -20,6 +20,7 @@ from safetensors.numpy import load_file
 from torch.distributed import ReduceOp
 
 import train as program
+from othello_nn.checkpoint import read_meta
 from othello_nn.cli.train import _set_threads
 from othello_nn.config import load_preset
 from othello_nn.learn.distributed import Group
@@ -298,6 +299,11 @@ def test_two_ranks_that_were_stopped_and_resumed_end_in_the_same_net(ranks, pres
         if name == "state":
             assert straight["world_size"] == [2]
             assert not np.array_equal(straight["pending.mover"], straight["rank1.pending.mover"])
+            assert any(key.startswith("earlier.") for key in straight)
+    nets = (ranks / f"runs/{preset}-{run}/net.safetensors" for run in ("straight", "stopped"))
+    metrics = [read_meta(path)["info"]["metrics"] for path in nets]
+    assert metrics[0] == metrics[1]
+    assert "score/earlier" in metrics[0]
 
 
 def test_another_number_of_ranks(ranks, monkeypatch, capfd):

@@ -16,7 +16,7 @@ import pytest
 from numba.core import caching
 
 import othello_nn
-from othello_nn.kernels import jit as compiling
+from othello_nn.kernels import jit
 
 SOLVE = """
 from othello_nn import Position
@@ -37,9 +37,9 @@ print(type(leaf).score(leaf, scratch.ctypes.data, np.uint64(7), np.uint64(8), 60
 """
 
 
-def run_fresh(code: str) -> tuple[str, str]:
+def run_fresh(code: str, **variables: str) -> tuple[str, str]:
     """Output and messages of a new process."""
-    environment = os.environ | {"PYTHONPATH": str(Path(othello_nn.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(Path(othello_nn.__file__).parents[1])} | variables
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
@@ -50,14 +50,14 @@ def test_a_second_process_starts_from_the_cache():
     assert run_fresh(SOLVE) == ("-4.0\n4\n", "")  # whatever is not in the cache would have been announced
 
 
-def test_an_evaluator_called_on_its_own_leaves_the_cache_as_it_was():
+def test_an_evaluator_called_on_its_own_leaves_the_cache_as_it_was(tmp_path):
     """Its functions are parts of a search; a cache that cannot find them again would grow with every start."""
-    folder = compiling.cache_folder()
-    run_fresh(LEAF)
-    before = sorted(folder.rglob("*.nbc"))
+    mine = {"NUMBA_CACHE_DIR": str(tmp_path)}  # other tests write to everybody's meanwhile
+    run_fresh(LEAF, **mine)
+    before = sorted(tmp_path.rglob("*.nbc"))
     assert before
-    assert run_fresh(LEAF) == (f"{2 * 128}\n", "")
-    assert sorted(folder.rglob("*.nbc")) == before
+    assert run_fresh(LEAF, **mine) == (f"{2 * 128}\n", "")
+    assert sorted(tmp_path.rglob("*.nbc")) == before
 
 
 # --- the stamp -------------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def package(tmp_path, monkeypatch) -> Iterator[Path]:
     (folder / "inner.py").write_text(INNER)
     (folder / "outer.py").write_text(OUTER)
     (folder / "plain.py").write_text("VALUE = 1\n")
-    monkeypatch.setattr(compiling, "PACKAGE", folder)
+    monkeypatch.setattr(jit, "PACKAGE", folder)
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(tmp_path)
     yield folder
@@ -101,9 +101,9 @@ def forget() -> None:
     for name in [name for name in sys.modules if name.startswith("stamped")]:
         del sys.modules[name]
     importlib.invalidate_caches()
-    compiling.package_stamp.cache_clear()
-    compiling.cache_folder.cache_clear()
-    compiling._announce.cache_clear()
+    jit.package_stamp.cache_clear()
+    jit.cache_folder.cache_clear()
+    jit._announce.cache_clear()
 
 
 def load_outer():
@@ -124,8 +124,8 @@ def hits(kernel) -> int:
 
 def test_the_stamp_follows_every_module_with_kernels(package):
     def stamp() -> str:
-        compiling.package_stamp.cache_clear()
-        return compiling.package_stamp()
+        jit.package_stamp.cache_clear()
+        return jit.package_stamp()
 
     first = stamp()
     assert stamp() == first
@@ -187,28 +187,28 @@ def test_the_cache_is_where_the_system_wants_it(monkeypatch, platform, environme
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert compiling.user_cache() == Path(folder)
+    assert jit.user_cache() == Path(folder)
 
 
 def test_numba_cache_dir_goes_before(monkeypatch, tmp_path):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    assert compiling.user_cache() == tmp_path
+    assert jit.user_cache() == tmp_path
 
 
 def test_the_package_itself_stays_clean(package):
     load_outer()
-    files = [path.name for path in compiling.cache_folder().rglob("*.nbc")]
+    files = [path.name for path in jit.cache_folder().rglob("*.nbc")]
     assert sorted(name.split("-")[0] for name in files) == ["inner.step", "outer.twice"]
     assert not list(package.rglob("*.nb?"))
 
 
 def test_another_stamp_takes_the_place_of_the_last(package):
     load_outer()
-    first = compiling.cache_folder()
+    first = jit.cache_folder()
     (other_python := first.with_name("cpython-399-numba0.99-0123")).mkdir()
     rewrite(package / "inner.py", INNER.replace("n + 1", "n + 2"))
     load_outer()
-    second = compiling.cache_folder()
+    second = jit.cache_folder()
     assert second != first
     assert not first.exists()
     assert second.is_dir()
@@ -217,17 +217,17 @@ def test_another_stamp_takes_the_place_of_the_last(package):
 
 def test_two_packages_do_not_share_and_one_that_is_gone_is_forgotten(package, monkeypatch, tmp_path):
     load_outer()
-    mine = compiling.cache_folder()
+    mine = jit.cache_folder()
     other = tmp_path / "elsewhere" / "stamped"
     shutil.copytree(package, other)
-    monkeypatch.setattr(compiling, "PACKAGE", other)
+    monkeypatch.setattr(jit, "PACKAGE", other)
     forget()
-    assert compiling.package_stamp().startswith(mine.name.rpartition("-")[2])  # the same sources
-    theirs = compiling.cache_folder()
+    assert jit.package_stamp().startswith(mine.name.rpartition("-")[2])  # the same sources
+    theirs = jit.cache_folder()
     assert theirs.parent != mine.parent
     assert mine.is_dir()
     shutil.rmtree(other)
-    monkeypatch.setattr(compiling, "PACKAGE", package)
+    monkeypatch.setattr(jit, "PACKAGE", package)
     rewrite(package / "inner.py", INNER.replace("n + 1", "n + 2"))
     load_outer()
     assert not theirs.parent.exists()
@@ -237,7 +237,7 @@ def test_two_packages_do_not_share_and_one_that_is_gone_is_forgotten(package, mo
 @pytest.mark.parametrize("damage", [b"", b"no pickle", None], ids=["empty", "nonsense", "cut"])
 def test_what_is_damaged_is_compiled_again_and_replaced(package, capfd, suffix, damage):
     load_outer()
-    for path in compiling.cache_folder().rglob(f"*.{suffix}"):
+    for path in jit.cache_folder().rglob(f"*.{suffix}"):
         data = path.read_bytes()
         path.write_bytes(data[: len(data) // 2] if damage is None else damage)
     capfd.readouterr()
@@ -271,7 +271,7 @@ def test_a_cache_that_cannot_be_written_to_is_left_alone(package, monkeypatch):
     monkeypatch.setattr(caching.IndexDataCacheFile, "_open_for_write", full)
     outer = load_outer()
     assert outer.twice(5) == 7
-    assert not list(compiling.cache_folder().rglob("*.nb?"))
+    assert not list(jit.cache_folder().rglob("*.nb?"))
 
 
 ANY = """import numba
@@ -313,4 +313,4 @@ def test_a_kernel_that_is_in_no_file_is_not_kept(package):
     forget()
     exec(INNER, namespace)
     assert (namespace["step"](5), hits(namespace["step"])) == (6, 0)
-    assert not list(compiling.cache_folder().rglob("*.nb?"))
+    assert not list(jit.cache_folder().rglob("*.nb?"))

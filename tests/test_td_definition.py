@@ -1,9 +1,11 @@
 """Numba's and torch's targets against their definition and each other: 1,000 games, every option they share."""
 
+import ast
 import dataclasses
 import itertools
 import math
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,7 @@ GAMES_EACH = 250
 ALIKE = 1e-4
 LAMBDAS = (0.0, 0.3, 0.7, 1.0)
 EXACT_EMPTIES = (0, 8)
+DEPTHS = sorted(set(SEARCH_PLIES.values()) - {0})
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -77,9 +80,9 @@ class Played:
     values: torch.Tensor
     exact: torch.Tensor
     """Margins."""
-    compiled: dict[str, torch.Tensor]
-    """Values of 2-ply searches by outcome: Numba's."""
-    on_tensors: dict[str, torch.Tensor]
+    compiled: dict[tuple[int, str], torch.Tensor]
+    """Values of searches by depth and outcome: Numba's."""
+    on_tensors: dict[tuple[int, str], torch.Tensor]
     """And torch's."""
 
 
@@ -94,23 +97,26 @@ def played() -> list[Played]:
         fields = games.mover, games.opponent, games.black_to_move
         values = torch.where(games.mask, by_torch(*(field.reshape(-1) for field in fields)).view(games.mover.shape), 0)
         exact = numba_targets.exact_margins(*fields[:2], max(EXACT_EMPTIES))
-        how = {"plies": 2, "scale": SCALE}
-        compiled = {kind: numba_targets.search_values(NET, games, **how, kind=kind) for kind in OUTCOMES}
+        compiled = {
+            (plies, kind): numba_targets.search_values(NET, games, plies=plies, scale=SCALE, kind=kind)
+            for plies, kind in itertools.product(DEPTHS, OUTCOMES)
+        }
         found.append(Played(games, rows, values, exact, compiled, searched_on_tensors(games)))
     return found
 
 
-def searched_on_tensors(games: Trajectory) -> dict[str, torch.Tensor]:
-    """By outcome. With more than twenty moves to go none of these games ends in two plies: wins need no search."""
+def searched_on_tensors(games: Trajectory) -> dict[tuple[int, str], torch.Tensor]:
+    """By depth and outcome. With more than twenty moves to go none of these games ends so soon: wins need no search."""
     fields = games.mover, games.opponent, games.black_to_move
     late = games.mask & (torch.arange(60).unsqueeze(1) >= games.length - 20)
-    values = torch.full(games.mover.shape, math.nan, dtype=torch.float64)
     found = {}
-    for kind, searched in {"margin": games.mask, "win": late}.items():
-        rows = (field[searched] for field in fields)
-        values = values.clone()
-        values[searched] = torch_targets.search_values(by_torch, *rows, plies=2, scale=SCALE, kind=kind)
-        found[kind] = values
+    for plies in DEPTHS:
+        values = torch.full(games.mover.shape, math.nan, dtype=torch.float64)
+        for kind, searched in {"margin": games.mask, "win": late}.items():
+            rows = (field[searched] for field in fields)
+            values = values.clone()
+            values[searched] = torch_targets.search_values(by_torch, *rows, plies=plies, scale=SCALE, kind=kind)
+            found[plies, kind] = values
     return found
 
 
@@ -140,7 +146,7 @@ def single_rows(positions: list[tuple[int, int]]) -> Trajectory:
 
 def test_both_search_values_are_alike_on_whole_games(played):
     compared = 0
-    for one, kind in itertools.product(played, OUTCOMES):
+    for one, kind in itertools.product(played, itertools.product(DEPTHS, OUTCOMES)):
         known = one.games.mask & ~one.compiled[kind].isnan()
         assert torch.equal(known, one.games.mask & ((one.games.mover | one.games.opponent) != -1)), (
             "all but full boards"
@@ -151,7 +157,8 @@ def test_both_search_values_are_alike_on_whole_games(played):
 
 
 @pytest.mark.parametrize("kind", OUTCOMES)
-def test_both_search_values_are_the_definition(played, kind):
+@pytest.mark.parametrize("plies", DEPTHS)
+def test_both_search_values_are_the_definition(played, plies, kind):
     """A row of every game, late ones more often: there games end and sides pass."""
     rng, seen = random.Random(3), set()
     for one in played:
@@ -162,11 +169,11 @@ def test_both_search_values_are_the_definition(played, kind):
             if t < 0:
                 continue
             mover, opponent, black, _ = rows[t]
-            seen |= events(mover, opponent, 2)
-            expected = search_value(plain, mover, opponent, black, 2, SCALE, kind)
-            assert float(one.compiled[kind][t, game]) == pytest.approx(expected, abs=ALIKE)
-            assert float(one.on_tensors[kind][t, game]) == pytest.approx(expected, abs=ALIKE)
-    assert seen >= {("over", 0), ("over", 1), ("pass", 1), ("pass", 2)}
+            seen |= events(mover, opponent, plies)
+            expected = search_value(plain, mover, opponent, black, plies, SCALE, kind)
+            assert float(one.compiled[plies, kind][t, game]) == pytest.approx(expected, abs=ALIKE)
+            assert float(one.on_tensors[plies, kind][t, game]) == pytest.approx(expected, abs=ALIKE)
+    assert seen >= {("over", 0), ("over", plies - 1), ("pass", 1), ("pass", plies)}
 
 
 @pytest.mark.parametrize("plies", [1, 2, 3])
@@ -261,7 +268,7 @@ def compiled_targets(one: Played, td: TD) -> torch.Tensor:
     """As the on-line learner has them."""
     games, win = one.games, td.outcome == "win"
     unknown = torch.full(games.mover.shape, math.nan)
-    searched = one.compiled[td.outcome] if SEARCH_PLIES[td.targets] else unknown
+    searched = one.compiled[SEARCH_PLIES[td.targets], td.outcome] if SEARCH_PLIES[td.targets] else unknown
     exact = one.exact if td.exact_empties else unknown
     values, sign, explored, searched = (x.T.numpy() for x in (one.values.float(), games.sign, games.explored, searched))
     final = numba_targets.outcomes(games.margin.numpy(), SCALE, win)
@@ -277,7 +284,7 @@ def compiled_targets(one: Played, td: TD) -> torch.Tensor:
 def targets_on_tensors(one: Played, td: TD) -> torch.Tensor:
     """As the torch learner has them."""
     final, exact = (torch_targets.outcome(margin, SCALE, td.outcome) for margin in (one.games.margin, one.exact))
-    searched = one.on_tensors[td.outcome] if SEARCH_PLIES[td.targets] else None
+    searched = one.on_tensors[SEARCH_PLIES[td.targets], td.outcome] if SEARCH_PLIES[td.targets] else None
     return torch_targets.lambda_returns(
         one.values, one.games, final, td.lam, exact if td.exact_empties else None, searched
     )
@@ -288,7 +295,11 @@ def defined_targets(one: Played, td: TD) -> torch.Tensor:
     for game, rows in enumerate(one.rows):
         used = slice(len(rows))
         unknown = [UNKNOWN] * len(rows)
-        searched = one.on_tensors[td.outcome][used, game].tolist() if SEARCH_PLIES[td.targets] else unknown
+        searched = (
+            one.on_tensors[SEARCH_PLIES[td.targets], td.outcome][used, game].tolist()
+            if SEARCH_PLIES[td.targets]
+            else unknown
+        )
         margins = one.exact[used, game].tolist() if td.exact_empties else unknown
         exact = [m if math.isnan(m) else targets.outcome(m, SCALE, td.outcome) for m in margins]
         final = targets.outcome(int(one.games.margin[game]), SCALE, td.outcome)
@@ -400,11 +411,19 @@ def test_config_knows_all_targets():
         assert config_with(f"td.targets={how}").td.targets == how
 
 
-def test_a_new_target_is_a_line(monkeypatch):
-    """Besides its name among the choices of the configuration: here the best move's value, a search one ply deep."""
-    monkeypatch.setitem(SEARCH_PLIES, "best-move", 1)
-    config = config_with("td.outcome=win")
-    object.__setattr__(config.td, "targets", "best-move")
+def test_a_new_target_is_two_lines(monkeypatch):
+    """As ``docs/extending.md`` has them: here the best move's value, a search one ply deep."""
+    page = (Path(__file__).parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
+    part = page.partition("## A new TD target")[2].partition("## ")[0]
+    files = dict(re.findall(r"\*\*`([^`]+)`\*\*.*?```python\n(.*?)```", part, re.DOTALL))
+    assert list(files) == ["othello_nn/config.py", "othello_nn/learn/td/targets.py"]
+    choices, plies = (ast.literal_eval(code.partition("=")[2].strip()) for code in files.values())
+    for name, depth in plies.items():
+        monkeypatch.setitem(SEARCH_PLIES, name, depth)
+    option = TD.options()["targets"]
+    assert set(choices) == {*option.choices, "best-move"} == set(SEARCH_PLIES), "and a line more, the page says"
+    monkeypatch.setitem(TD.__dataclass_fields__["targets"].metadata["option"].__dict__, "choices", choices)
+    config = config_with("td.outcome=win", "td.targets=best-move")
     online = OnlineLearner(config, make_net(config.net), Group(), 1)
     torchy = TorchLearner(config, make_net(config.net), Group(), 1, "cpu")
     experience = online._played(0, NET)

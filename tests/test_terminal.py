@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
-from patience import HANG_SECONDS
+from patience import HANG_SECONDS, wait_for_rest
 
 from othello_nn.cli.main import main
 from othello_nn.cli.terminal import thinking
@@ -444,7 +444,7 @@ def test_an_illegal_answer_is_a_failure_too(scripted):
 def test_ctrl_c_hurries_a_player_and_a_second_one_ends_the_game(scripted):
     def slow(player, position):
         _thread.interrupt_main()
-        assert player.stopped.wait(10)
+        assert player.stopped.wait(HANG_SECONDS)
         return Choice(position.legal_moves[0])
 
     scripted(slow)
@@ -454,15 +454,18 @@ def test_ctrl_c_hurries_a_player_and_a_second_one_ends_the_game(scripted):
     text, session = play("save! x", colour="none")  # the player against itself stops there
     assert (len(session.game.moves), session.paused) == (1, True)
 
+    over = threading.Event()
+
     def deaf(player, position):
         _thread.interrupt_main()
-        assert player.stopped.wait(10)
+        assert player.stopped.wait(HANG_SECONDS)
         _thread.interrupt_main()
-        time.sleep(0.2)
+        over.wait(HANG_SECONDS)
         return Choice(position.legal_moves[0])
 
     scripted(deaf)
     text, session = play("f5")
+    over.set()
     assert (session.code, text.splitlines()[-2:]) == (130, ["interrupted", "game: f5"])
 
 
@@ -631,7 +634,7 @@ def test_ctrl_c_at_a_real_terminal():
     def wait_for(text: str) -> None:
         nonlocal shown
         while text not in shown:
-            assert select.select([terminal], [], [], 20)[0], shown
+            assert select.select([terminal], [], [], HANG_SECONDS)[0], shown
             shown += os.read(terminal, 4096).decode(errors="replace")
 
     try:
@@ -640,10 +643,11 @@ def test_ctrl_c_at_a_real_terminal():
         wait_for("White plays f6")
         shown = shown.partition("White plays f6")[2]
         wait_for("Black> ")
-        time.sleep(0.3)  # a signal between the prompt and the wait for a key would be noticed at the next key only
+        # A signal between the prompt and the wait for a key would be noticed at the next key only.
+        wait_for_rest(process)
         process.send_signal(signal.SIGINT)
         wait_for("game: f5f6")
-        assert process.wait(10) == 130
+        assert process.wait(HANG_SECONDS) == 130
         assert "Traceback" not in shown
     finally:
         process.kill()

@@ -109,13 +109,17 @@ def arrays_of(run: str, name: str = "state") -> dict[str, np.ndarray]:
 
 
 def assert_same_runs(one: str, other: str) -> None:
-    """Bit for bit: state and net."""
+    """Bit for bit: state and net, the net to be compared with among them; and how strong it was found."""
     for name in ("state", "net"):
         first, second = arrays_of(one, name), arrays_of(other, name)
         assert first.keys() == second.keys()
         for key, array in first.items():
             assert array.dtype == second[key].dtype
             assert array.tobytes() == second[key].tobytes(), f"{name} {key}"
+    assert any(key.startswith("earlier.") for key in arrays_of(one))
+    metrics = [checkpoint.read_meta(f"runs/{run}/net.safetensors")["info"]["metrics"] for run in (one, other)]
+    assert metrics[0] == metrics[1]
+    assert "score/earlier" in metrics[0]
 
 
 # --- a run -----------------------------------------------------------------------------------------------------------
@@ -236,49 +240,59 @@ def test_measuring_and_saving_do_not_touch_the_learning(train_and_draw):
     assert_same_runs("seldom", "often")
 
 
-def start(*argv: str) -> subprocess.Popen:
+DYING = """
+import os, signal, sys, threading, time
+import train
+from othello_nn.learn.trainer import Trainer
+
+name, seconds, enough, *argv = sys.argv[1:]
+save, saved = Trainer.save, threading.Event()
+
+def save_and_die(trainer):
+    save(trainer)
+    if not saved.is_set():
+        saved.set()
+        if name == "SIGINT":
+            os.kill(os.getpid(), signal.SIGINT)
+        else:
+            threading.Timer(float(seconds), os.kill, (os.getpid(), signal.SIGKILL)).start()
+    while name == "SIGKILL" and trainer.learner.games >= int(enough):
+        time.sleep(1)
+
+Trainer.save = save_and_die
+sys.exit(train.main(argv))
+"""
+"""train.py with a signal after its first save: Ctrl-C at once, or kill -9 some time later, until when it is kept from
+finishing."""
+
+
+def die(signal_name: str, *argv: str, seconds: float = 0, games: int = 0) -> subprocess.CompletedProcess:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    command = [sys.executable, str(ROOT / "train.py"), *argv]
-    return subprocess.Popen(command, env=environment, encoding="utf-8", **pipes)
-
-
-def wait_for_state(path: Path, process: subprocess.Popen) -> None:
-    """Until the file is there, or newer than it was."""
-    before = path.stat().st_mtime_ns if path.exists() else 0
-    deadline = time.monotonic() + HANG_SECONDS
-    while not path.exists() or path.stat().st_mtime_ns == before:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    command = [sys.executable, "-c", DYING, signal_name, str(seconds), str(games // 2), *argv]
+    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True, "encoding": "utf-8"}
+    return subprocess.run(command, env=environment, timeout=HANG_SECONDS, check=False, **pipes)
 
 
 def test_a_killed_run_is_resumed_to_the_same_net(train):
     """kill -9 at random moments, then Ctrl-C, then to the end."""
-    games, rng = "1600", random.Random(os.environ.get("OTHELLO_EXAMPLES", 5))
-    train(*words("tables", "--games", games, "--run", "straight"))
+    games, rng = 1600, random.Random(os.environ.get("OTHELLO_EXAMPLES", 5))
+    train(*words("tables", "--games", str(games), "--run", "straight"))
     saving = ("--set", "measure.save_seconds=0.01")
     state, done = Path("runs/killed/state.safetensors"), []
-    argv = words("tables", "--games", games, "--run", "killed", *saving)
+    argv = words("tables", "--games", str(games), "--run", "killed", *saving)
     for _ in range(2):
-        process = start(*argv)
-        wait_for_state(state, process)
-        time.sleep(rng.uniform(0, 0.3))
-        process.kill()
-        process.communicate()
+        killed = die("SIGKILL", *argv, seconds=rng.uniform(0, 0.3), games=games)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
         done.append(int(load_file(state)["games"][0]))
         argv = ["--resume", "killed", "--threads", "1"]
-    process = start(*argv)
-    wait_for_state(state, process)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=HANG_SECONDS)
-    assert process.returncode == 130, err
-    assert "killed: stopped; go on with: python train.py --resume killed" in out
-    assert "Traceback" not in err
-    assert not set(err) & {"\r", "\x1b"}, "no progress bar in a pipe"
+    stopped = die("SIGINT", *argv)
+    assert stopped.returncode == 130, stopped.stderr
+    assert "killed: stopped; go on with: python train.py --resume killed" in stopped.stdout
+    assert "Traceback" not in stopped.stderr
+    assert not set(stopped.stderr) & {"\r", "\x1b"}, "no progress bar in a pipe"
     done.append(int(load_file(state)["games"][0]))
     assert done == sorted(done)
-    assert 0 < done[0] < done[-1] < int(games)
+    assert 0 < done[0] < done[-1] < games
     assert len(list(Path("runs/killed").glob(".*"))) <= 2, "a half-written file at most for each kill"
     assert train("--resume", "killed", "--threads", "1")[0] == 0
     assert_same_runs("straight", "killed")

@@ -28,6 +28,7 @@ from othello_nn.errors import OthelloError, did_you_mean
 from othello_nn.options import Number, Whole, add_flag
 from othello_nn.players.base import PlayerFailure
 from othello_nn.program import PLAY, note, program
+from othello_nn.search_options import TABLE_MB, THREADS
 
 _OPTION = re.compile(r"--?[A-Za-z][A-Za-z-]*(=.*)?", re.DOTALL)
 LONGEST_OPTION = 20
@@ -88,9 +89,9 @@ def _solve_arguments(parser: argparse.ArgumentParser) -> None:
     _add_position(parser, "; - for a file from stdin")
     parser.add_argument("--file", metavar="F.obf", help="solve every position of an OBF file (- for stdin)")
     parser.add_argument("--wld", action="store_true", help="only win (1), draw (0) or loss (-1): faster")
-    add_flag(parser, "--threads", "N", Whole(1, "threads of the search", 1))
+    add_flag(parser, "--threads", "N", THREADS)
     add_flag(parser, "--seconds", "S", _seconds("give up on a position after this time"))
-    add_flag(parser, "--table-mb", "MB", Number(128.0, "memory of the search", 0.01, what="a number of megabytes"))
+    add_flag(parser, "--table-mb", "MB", TABLE_MB)
     _add_json(parser)
 
 

@@ -21,7 +21,7 @@ from othello_nn.players.catalog import best_player_name, make_player
 from othello_nn.players.spec import parse_spec
 from othello_nn.program import PLAY, note
 from othello_nn.progress import Progress, progress
-from othello_nn.resources import BEST
+from othello_nn.resources import BEST, find_net
 
 BESTMOVE_SECONDS = 1.0
 # Perft counts in pieces of this depth, a tenth of a second each, so that it can show progress and be interrupted.
@@ -100,11 +100,7 @@ class _Solver:
         from othello_nn.engine import Engine, Limit, Options
 
         self.arguments = arguments
-        try:
-            options = Options(threads=arguments.threads, table_mb=arguments.table_mb)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-        self.engine = Engine(_best_evaluator(), options)
+        self.engine = Engine(_best_evaluator(), Options(threads=arguments.threads, table_mb=arguments.table_mb))
         self.engine.search(Position.start(), Limit(depth=1))  # compiled now: the times shown are of solving alone
         self.engine.clear()
         self.limit = None if arguments.seconds is None else Limit(seconds=arguments.seconds)
@@ -196,10 +192,9 @@ def _best_evaluator():
     """What guides the solver: it orders moves, and the result is exact with any evaluator."""
     from othello_nn.engine.leaf.mobility import Mobility
     from othello_nn.players.searching import table_evaluator
-    from othello_nn.resources import CHECKPOINTS
 
     name = default_player()
-    return table_evaluator(CHECKPOINTS / f"{name}.safetensors") if name == BEST else Mobility()
+    return table_evaluator(find_net(BEST)) if name == BEST else Mobility()
 
 
 def is_right(entry: ObfEntry, result, wld: bool) -> bool | None:

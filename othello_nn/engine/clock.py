@@ -26,6 +26,7 @@ from statistics import mean, median
 
 from othello_nn.engine.driver import Engine, Limit, Result
 from othello_nn.game.position import Position
+from othello_nn.search_options import CLOCK
 
 Listener = Callable[[Result], bool | None] | None
 
@@ -293,7 +294,5 @@ class PredictedDepthClock(GameClock):
 CLOCKS: dict[str, type[GameClock]] = {"iago": IagoClock, "predict": PredictedDepthClock}
 
 
-def make_clock(name: str = "iago") -> GameClock:
-    if name not in CLOCKS:
-        raise ValueError(f"unknown clock {name!r}; choose from {', '.join(CLOCKS)}")
-    return CLOCKS[name]()
+def make_clock(name: str = CLOCK.default) -> GameClock:
+    return CLOCKS[CLOCK.check("clock", name)]()

@@ -4,7 +4,7 @@
     engine.search(Position.start(), Limit(seconds=1))
     engine.solve(position)
 
-An ``Engine`` keeps its transposition table between calls. The compiled search (``alphabeta.root``) runs in worker
+An ``Engine`` keeps its transposition table between calls. The compiled search (``midgame.root``) runs in worker
 threads, free of the GIL; the calling thread watches the clock and raises the stop flag. ``search`` and ``solve`` at
 the end are the one-line forms.
 """
@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, get_args
 
 import numpy as np
 
@@ -32,9 +31,19 @@ from othello_nn.engine.ttable import TranspositionTable, bucket_address, data_mo
 from othello_nn.game.move import Move
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
+from othello_nn.options import Section, declared
+from othello_nn.search_options import (
+    DEPTH,
+    DRIVER,
+    MAX_DEPTH,
+    NODES,
+    PROBCUT,
+    SECONDS,
+    TABLE_MB,
+    THREADS,
+    Driver,
+)
 
-Driver = Literal["negascout", "alphabeta", "mtdf"]
-MAX_DEPTH = 60
 ASPIRATION = 2 * SCORE_DISC
 PARALLEL_DEPTH = 9  # below this a helper thread costs more than it brings
 # A search of depth n takes about as long as an exact solution of n + EXACT_AHEAD empties (IAGO had 5), or
@@ -50,37 +59,25 @@ LINE_NODES = 2_000_000  # for a move of the principal variation that the table h
 
 
 @dataclass(frozen=True)
-class Limit:
+class Limit(Section):
     """When a search ends: the first limit reached. None of them set means one second."""
 
-    depth: int | None = None
-    nodes: int | None = None
-    seconds: float | None = None
+    place = "limit"
 
-    def __post_init__(self):
-        for name in ("depth", "nodes", "seconds"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"limit {name} must be positive, not {value}")
+    depth: int | None = declared(DEPTH)
+    nodes: int | None = declared(NODES)
+    seconds: float | None = declared(SECONDS)
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Section):
     """How to search; the defaults are the strongest."""
 
-    search: Driver = "negascout"
-    threads: int = 1
-    table_mb: float = 128
-    probcut: bool = True
+    search: Driver = declared(DRIVER)  # noqa: RUF009 (a field, as the others)
+    threads: int = declared(THREADS)
+    table_mb: float = declared(TABLE_MB)
+    probcut: bool = declared(PROBCUT)
     switches: int = ws.EVERYTHING
-
-    def __post_init__(self):
-        if self.search not in get_args(Driver):
-            raise ValueError(f"unknown search {self.search!r}; choose from {', '.join(get_args(Driver))}")
-        if not 1 <= self.threads <= 64:
-            raise ValueError(f"threads must be 1…64, not {self.threads}")
-        if not 0.01 <= self.table_mb <= 2**20:
-            raise ValueError(f"table_mb must be 0.01…1048576, not {self.table_mb}")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 ``end_node`` is the working horse of every exact solve. It sorts moves so that the opponent is left with the fewest
 replies (fastest first) and prefers quarters with an odd number of empties; cuts by stable discs and the transposition
-table; and hands over to ``end_small``, which only orders by parity, and ``last.py`` for the last four squares. Above
+table; and hands over to ``last5``, which only orders by parity, and ``last.py`` for the last four squares. Above
 ``EVALUATOR_EMPTIES`` squares ``midgame.py`` orders moves better, with an evaluator.
 
 Scores are fail-soft: ≤ alpha an upper bound, ≥ beta a lower bound, in between exact.
@@ -46,24 +46,23 @@ from othello_nn.kernels.bits import (
     store_i64,
     store_u64,
 )
-from othello_nn.kernels.board import CORNERS, ONE, ZERO, final_score, neighbours, odd_regions, stable_discs
+from othello_nn.kernels.board import CORNERS, ONE, ZERO, after, final_score, neighbours, odd_regions, stable_discs
 from othello_nn.kernels.jit import kernel
 
-SMALL_EMPTIES = 5
 ETC_EMPTIES = 11
 TABLE_EMPTIES = 9
 DISC = SCORE_DISC
 
 
-@kernel("int64(uint64, uint64, int64, int64, int64, int64)")
-def end_small(mover, opponent, alpha, beta, empties, workspace):
-    """Five to ``SMALL_EMPTIES`` empties: parity ordering alone."""
+@kernel("int64(uint64, uint64, int64, int64, int64)")
+def last5(mover, opponent, alpha, beta, workspace):
+    """Five empties: parity ordering alone."""
     store_i64(workspace, int64(NODES), load_i64(workspace, int64(NODES)) + int64(1))
     moves = legal_of(mover, opponent)
     if moves == ZERO:
         if legal_of(opponent, mover) == ZERO:
             return final_score(mover, opponent)
-        return -end_small(opponent, mover, int64(-beta), int64(-alpha), empties, workspace)
+        return -last5(opponent, mover, int64(-beta), int64(-alpha), workspace)
     best = NO_SCORE
     group = moves & odd_regions(~(mover | opponent))
     rest = moves ^ group
@@ -74,14 +73,8 @@ def end_small(mover, opponent, alpha, beta, empties, workspace):
             square = lowest_square(group)
             group &= group - ONE
             turned = flips_of(mover, opponent, square)
-            next_opponent = mover ^ turned ^ (ONE << uint64(square))
-            child_beta = int64(-max(alpha, best))
-            if empties == int64(5):
-                score = -last4(opponent ^ turned, next_opponent, int64(-beta), child_beta, workspace)
-            else:
-                score = -end_small(
-                    opponent ^ turned, next_opponent, int64(-beta), child_beta, int64(empties - 1), workspace
-                )
+            next_mover, next_opponent = after(mover, opponent, square, turned)
+            score = -last4(next_mover, next_opponent, int64(-beta), int64(-max(alpha, best)), workspace)
             if score > best:
                 best = score
                 if best >= beta:
@@ -102,9 +95,9 @@ def stability_bound(mover, opponent, alpha):
 @kernel("int64(uint64, uint64, int64, int64, int64, int64)")
 def end_node(mover, opponent, alpha, beta, empties, workspace):
     """Exact score of a position, by fail-soft alpha-beta."""
-    if empties <= int64(SMALL_EMPTIES):
-        if empties >= int64(5):
-            return end_small(mover, opponent, alpha, beta, empties, workspace)
+    if empties <= int64(5):
+        if empties == int64(5):
+            return last5(mover, opponent, alpha, beta, workspace)
         return last_squares(mover, opponent, alpha, beta, empties, workspace)
     if must_stop(workspace):
         return int64(0)
@@ -141,8 +134,7 @@ def end_node(mover, opponent, alpha, beta, empties, workspace):
         square = lowest_square(moves)
         moves &= moves - ONE
         turned = flips_of(mover, opponent, square)
-        bit = ONE << uint64(square)
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ bit
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         if empties > int64(ETC_EMPTIES):
             child = table_probe(bucket_address(table, mask, next_mover, next_opponent), next_mover, next_opponent)
             if child != ZERO and data_depth(child) == empties - 1 and data_selectivity(child) == int64(0):
@@ -155,7 +147,7 @@ def end_node(mover, opponent, alpha, beta, empties, workspace):
             replies = legal_of(next_mover, next_opponent)
             key = -(popcount(replies) + popcount(replies & CORNERS)) * int64(16)
             key -= popcount(neighbours(next_opponent) & ~(next_mover | next_opponent)) * int64(2)
-            if bit & odd != ZERO:
+            if (ONE << uint64(square)) & odd != ZERO:
                 key += int64(8)
         offset = count * int64(MOVE_BYTES)
         store_i64(frame, offset, (key << int64(8)) | square)
@@ -169,7 +161,7 @@ def end_node(mover, opponent, alpha, beta, empties, workspace):
         turned = load_u64(here, int64(8))
         here += int64(MOVE_BYTES)
         count -= int64(1)
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         low = max(alpha, best)
         score = -end_node(next_mover, next_opponent, int64(-beta), int64(-low), int64(empties - 1), workspace)
         if load_i64(workspace, int64(ABORTED)) != int64(0):

@@ -25,7 +25,7 @@ from othello_nn.kernels.bits import (
     ray_masks,
     store_i64,
 )
-from othello_nn.kernels.board import ONE, ZERO, final_score, odd_regions
+from othello_nn.kernels.board import ONE, ZERO, after, final_score, odd_regions
 from othello_nn.kernels.jit import kernel
 
 NO_SCORE = np.int64(-99)
@@ -149,20 +149,21 @@ def _last3_moves(mover, opponent, alpha, beta, first, second, third):
     best = NO_SCORE
     turned = flips_of(mover, opponent, first)
     if turned != ZERO:
-        best = -last2(opponent ^ turned, mover ^ turned ^ (ONE << uint64(first)), -beta, -alpha, second, third)
+        next_mover, next_opponent = after(mover, opponent, first, turned)
+        best = -last2(next_mover, next_opponent, -beta, -alpha, second, third)
         if best >= beta:
             return best
     turned = flips_of(mover, opponent, second)
     if turned != ZERO:
-        child_beta = -max(alpha, best)
-        score = -last2(opponent ^ turned, mover ^ turned ^ (ONE << uint64(second)), -beta, child_beta, first, third)
+        next_mover, next_opponent = after(mover, opponent, second, turned)
+        score = -last2(next_mover, next_opponent, -beta, -max(alpha, best), first, third)
         if score >= beta:
             return score
         best = max(best, score)
     turned = flips_of(mover, opponent, third)
     if turned != ZERO:
-        child_beta = -max(alpha, best)
-        score = -last2(opponent ^ turned, mover ^ turned ^ (ONE << uint64(third)), -beta, child_beta, first, second)
+        next_mover, next_opponent = after(mover, opponent, third, turned)
+        score = -last2(next_mover, next_opponent, -beta, -max(alpha, best), first, second)
         best = max(best, score)
     return best
 
@@ -202,8 +203,8 @@ def _last4_moves(mover, opponent, alpha, beta, counter, empty):
             group &= group - ONE
             turned = flips_of(mover, opponent, square)
             if turned != ZERO:
-                next_opponent = mover ^ turned ^ (ONE << uint64(square))
-                score = -last3(opponent ^ turned, next_opponent, -beta, -max(alpha, best), counter)
+                next_mover, next_opponent = after(mover, opponent, square, turned)
+                score = -last3(next_mover, next_opponent, -beta, -max(alpha, best), counter)
                 if score > best:
                     best = score
                     if best >= beta:

@@ -46,7 +46,6 @@ from othello_nn.engine.workspace import (
     PROBCUT_CUTS,
     PROBCUT_T,
     ROOT_DONE,
-    SAVED_EMPTIES,
     SELECTIVITY,
     SQUARE_ORDER,
     STABILITY_CUTS,
@@ -56,6 +55,7 @@ from othello_nn.engine.workspace import (
     TABLE_CUTS,
     TABLE_MASK,
     TABLE_MOVE,
+    TABLE_MOVE_EMPTIES,
     must_stop,
 )
 from othello_nn.kernels.bits import (
@@ -69,7 +69,7 @@ from othello_nn.kernels.bits import (
     store_i64,
     store_u64,
 )
-from othello_nn.kernels.board import CORNERS, ONE, ZERO, final_score, odd_regions
+from othello_nn.kernels.board import CORNERS, ONE, ZERO, after, final_score, odd_regions
 from othello_nn.kernels.jit import kernel
 
 INFINITY = SCORE_MAX + 1
@@ -94,13 +94,12 @@ def frontier(ev, workspace, mover, opponent, moves, alpha, beta, empties):
         square = lowest_square(moves)
         moves &= moves - ONE
         turned = flips_of(mover, opponent, square)
-        next_mover = opponent ^ turned
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         nodes += int64(1)
         if next_mover == ZERO:
             best = int64(SCORE_MAX)
             break
         leaf_child(ev, below, frame, square, turned)
-        next_opponent = mover ^ turned ^ (ONE << uint64(square))
         score = -leaf_score(ev, below, next_mover, next_opponent, int64(empties - int64(1)))
         if score > best:
             best = score
@@ -152,7 +151,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
     table_move = int64(NO_MOVE)
     data = table_probe(bucket, mover, opponent)
     if data != ZERO:
-        if switches & TABLE_MOVE and empties >= load_i64(workspace, int64(SAVED_EMPTIES)):
+        if switches & TABLE_MOVE and empties >= switches >> int64(TABLE_MOVE_EMPTIES):
             table_move = data_move(data)
         if switches & TABLE_CUTS and data_depth(data) >= depth and data_selectivity(data) <= selectivity:
             lower, upper = data_lower(data), data_upper(data)
@@ -206,8 +205,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         square = lowest_square(moves)
         moves &= moves - ONE
         turned = flips_of(mover, opponent, square)
-        bit = ONE << uint64(square)
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ bit
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         if next_mover == ZERO:
             return int64(SCORE_MAX)
         if child_cuts:
@@ -223,7 +221,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             if switches & MOBILITY_ORDER:
                 replies = legal_of(next_mover, next_opponent)
                 key -= (popcount(replies) + popcount(replies & CORNERS)) * int64(16)
-                if bit & odd != ZERO:
+                if (ONE << uint64(square)) & odd != ZERO:
                     key += int64(8)
             if switches & EVALUATOR_ORDER and depth >= int64(EVALUATOR_DEPTH):
                 leaf_child(ev, below, features, square, turned)
@@ -239,7 +237,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         for i in range(count):
             offset = int64(i) * int64(MOVE_BYTES)
             square, turned = load_i64(frame, offset) & int64(255), load_u64(frame, offset + int64(8))
-            next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+            next_mover, next_opponent = after(mover, opponent, square, turned)
             child = table_probe(bucket_address(table, mask, next_mover, next_opponent), next_mover, next_opponent)
             known = child != ZERO and data_depth(child) >= depth - 1 and data_selectivity(child) <= selectivity
             if known and -data_upper(child) >= beta:
@@ -258,7 +256,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         turned = load_u64(here, int64(8))
         here += int64(MOVE_BYTES)
         count -= int64(1)
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         if busy != int64(0):
             slot = busy_slot(busy, next_mover, next_opponent)
             if tried > int64(0) and key > int64(PUT_OFF) and is_busy(slot, next_mover, next_opponent):
@@ -313,7 +311,7 @@ def root(ev, workspace, mover, opponent, moves, values, alpha, beta, depth):
     for i in range(moves.size):
         square = moves[i]
         turned = flips_of(mover, opponent, square)
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         low = max(alpha, best)
         next_depth = int64(depth - int64(1))
         leaf_child(ev, below, features, square, turned)

@@ -29,7 +29,6 @@ CUT_MOVES = 80  # moves searched at cut nodes
 PROBCUT = 88  # address of the fitted ProbCut parameters, 0 if there are none
 PROBCUT_T = 96  # deviations to allow for, in 1/1024
 SELECTIVITY = 104  # level of the above as stored in the table, 0 = nothing is cut on probability
-SAVED_EMPTIES = 112  # the table's move is tried first only with at least this many empties
 ROOT_DONE = 120  # root moves finished in this iteration
 BUSY = 128  # address of the table of positions other threads are in; 0 with one thread
 KILLERS = 192  # [64 empties · 2] squares
@@ -58,6 +57,8 @@ INTERNAL_DEEPENING = 512
 PROBCUT_CUTS = 1024
 NULL_WINDOWS = 2048  # NegaScout instead of plain alpha-beta
 STABILITY_CUTS = 4096
+# The bits above all switches: with fewer empties than this number the table's best move is not tried first.
+TABLE_MOVE_EMPTIES = 16
 EVERYTHING = 8191 & ~SQUARE_ORDER & ~HISTORY_ORDER & ~RESPONSE_ORDER
 
 

@@ -28,7 +28,7 @@ from numba import int64, uint64
 
 from othello_nn.engine.oneply import new_scratch, one_ply
 from othello_nn.fit.labels import FOCUS_DISCS, Labelled, label_positions, label_workspace
-from othello_nn.fit.tool import check_place, exit_code, parser_of, tell
+from othello_nn.fit.tool import add_numbers, check_place, exit_code, parser_of, tell
 from othello_nn.kernels.bits import flips_of, lowest_square, popcount
 from othello_nn.kernels.board import ONE, START, ZERO, play, side_to_move
 from othello_nn.kernels.chance import below, next_random, random_move, random_stream
@@ -174,9 +174,7 @@ def fit(recipe: Recipe, on_stage: Callable[[int, int, float], None] | None = Non
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = parser_of("features", __doc__)
-    parser.add_argument("--positions", type=int, default=POSITIONS, help=f"for each stage (default {POSITIONS})")
-    parser.add_argument("--depth", type=int, default=DEPTH, help=f"plies of the searches (default {DEPTH})")
-    parser.add_argument("--seed", type=int, default=1)
+    add_numbers(parser, Recipe.options())
     parser.add_argument(
         "--without", action="append", default=[], metavar="FEATURE", help="leave it out; may be repeated"
     )
@@ -190,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell(f"{line}, {time.perf_counter() - started:.0f} s")
 
     def work() -> None:
-        recipe = Recipe(args.positions, args.depth, seed=args.seed, without=tuple(args.without))
+        recipe = Recipe(args.positions, args.depth, args.solve_empties, args.seed, tuple(args.without))
         check_place(args.out)
         fit(recipe, on_stage).save(args.out)
         print(f"weights in {args.out}")

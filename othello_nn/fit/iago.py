@@ -20,7 +20,7 @@ from othello_nn.engine.driver import Engine, Options
 from othello_nn.engine.leaf.compile import shipped_evaluator
 from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.fit.games import OPENING_PLIES, noisy_game
-from othello_nn.fit.tool import add_numbers, check_numbers, exit_code, parser_of
+from othello_nn.fit.tool import add_numbers, exit_code, parser_of
 from othello_nn.game.position import Position
 from othello_nn.options import Whole
 from othello_nn.players.classic.iago import iago_evaluator
@@ -97,7 +97,6 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     def work() -> None:
-        check_numbers(args, NUMBERS)
         run(args.games, args.seed)
 
     return exit_code(work)

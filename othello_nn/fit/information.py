@@ -23,7 +23,7 @@ from numba import int64, uint64
 
 from othello_nn.engine.oneply import new_scratch
 from othello_nn.fit.features import mixed_move
-from othello_nn.fit.tool import add_numbers, check_numbers, exit_code, parser_of
+from othello_nn.fit.tool import add_numbers, exit_code, parser_of
 from othello_nn.game.rules import transform_square
 from othello_nn.game.syntax import square_name
 from othello_nn.kernels.board import START, ZERO, final_score, play, side_to_move
@@ -119,7 +119,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     def work() -> None:
-        check_numbers(args, NUMBERS)
         empties = range(60 - args.every, -1, -args.every)
         found = gains(args.games, args.seed, empties)
         print("| empties | " + " | ".join(map(str, empties)) + " |")

@@ -34,7 +34,7 @@ from othello_nn.fit.keyano_statistics import (
 )
 from othello_nn.fit.labels import Labelled
 from othello_nn.fit.probcut import fit_evaluator
-from othello_nn.fit.tool import add_numbers, check_numbers, check_place, exit_code, parser_of, tell
+from othello_nn.fit.tool import add_numbers, check_place, exit_code, parser_of, tell
 from othello_nn.options import Whole
 from othello_nn.players.classic.keyano import FITTED, KeyanoEvaluator
 from othello_nn.players.classic.keyano_kernels import COUNTS, PATTERNS, SHAPES, TERMS, UNIT, WEIGHT_UNIT, WEIGHTS
@@ -224,7 +224,6 @@ def _recipe(args: argparse.Namespace, found: Fit, positions: int) -> dict[str, A
 
 def run(args: argparse.Namespace) -> None:
     """Play, fit, save, show."""
-    check_numbers(args, NUMBERS)
     check_place(args.out)
     champion = shipped_evaluator()
     if champion is None:

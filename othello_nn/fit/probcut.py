@@ -23,7 +23,7 @@ from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.engine.probcut import MIN_DEPTH, TERMS, ProbCut, shallow_depth, terms
 from othello_nn.errors import OthelloError
 from othello_nn.fit.games import noisy_game
-from othello_nn.fit.tool import add_numbers, check_numbers, exit_code, parser_of, tell
+from othello_nn.fit.tool import add_numbers, exit_code, parser_of, tell
 from othello_nn.game.position import Position
 from othello_nn.options import Whole
 from othello_nn.resources import find_net
@@ -116,7 +116,6 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     def work() -> None:
-        check_numbers(args, NUMBERS)
         run(find_net(args.net), args.positions, args.depth, args.solve, args.seed)
 
     return exit_code(work)

@@ -7,17 +7,25 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from othello_nn.errors import OthelloError
-from othello_nn.options import Whole
+from othello_nn.options import Option, add_flag
 
 WRONG, INTERRUPTED = 2, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors of one line, as ``exit_code`` says all others."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG, f"error: {message}\n")
 
 
 def parser_of(name: str, document: str | None) -> argparse.ArgumentParser:
     """For ``python -m othello_nn.fit.NAME``, whose help is the module's own text."""
     head, _, rest = (document or "").partition("\n")
-    return argparse.ArgumentParser(
+    return _Parser(
         prog=f"python -m othello_nn.fit.{name}",
         description=head,
         epilog=rest,
@@ -26,16 +34,10 @@ def parser_of(name: str, document: str | None) -> argparse.ArgumentParser:
     )
 
 
-def add_numbers(parser: argparse.ArgumentParser, numbers: Mapping[str, Whole]) -> None:
-    """A flag for each number; ``check_numbers`` says what is wrong with what was given."""
+def add_numbers(parser: argparse.ArgumentParser, numbers: Mapping[str, Option]) -> None:
+    """A flag for each number."""
     for name, option in numbers.items():
-        words = f"{option.sentence} ({option.default})"
-        parser.add_argument(f"--{name}", type=int, default=option.default, metavar="N", help=words)
-
-
-def check_numbers(arguments: argparse.Namespace, numbers: Mapping[str, Whole]) -> None:
-    for name, option in numbers.items():
-        option.check(f"--{name}", getattr(arguments, name))
+        add_flag(parser, f"--{name.replace('_', '-')}", "N", option)
 
 
 def tell(text: str) -> None:

@@ -4,7 +4,7 @@ Read `rules.py` first; it does the work, on masks. This is the face of it for pe
 errors say what could have been played, and nothing is changed in place.
 
 >>> position = Position.start().play("f5").play("d6")
->>> print(position)  # dots are legal moves; a notebook draws the board
+>>> position  # dots are legal moves; a notebook draws the board
   a b c d e f g h
 1 - - - - - - - -
 2 - - - - - - - -
@@ -15,7 +15,6 @@ errors say what could have been played, and nothing is changed in place.
 7 - - . - - - - -
 8 - - - - - - - -
 Black (X) to move; black 3, white 3, 58 empty
->>> position
 Position.parse('---------------------------OX------OXX-----O-------------------- X')
 >>> position.play("a1")
 Traceback (most recent call last):
@@ -231,7 +230,8 @@ class Position:
         return f"{self.board_string()} {'X' if self.black_to_move else 'O'}"
 
     def __repr__(self) -> str:
-        return f"Position.parse({self.to_text()!r})"
+        """The board, since that is what a prompt should show, and a last line that tells exactly what it is."""
+        return f"{self}\nPosition.parse({self.to_text()!r})"
 
     def __str__(self) -> str:
         """The board for a terminal, with a dot on every legal move."""

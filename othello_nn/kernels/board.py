@@ -33,9 +33,12 @@ def flips(mover, opponent, square):
     return flips_of(mover, opponent, square)
 
 
-@kernel("UniTuple(uint64, 2)(uint64, uint64, int64, uint64)")
+@kernel("UniTuple(uint64, 2)(uint64, uint64, int64, uint64)", inline=True)
 def after(mover, opponent, square, turned):
-    """The boards after a move that turns ``turned``, seen from the other side: (new mover, new opponent)."""
+    """The boards after a move that turns ``turned``, seen from the other side: (new mover, new opponent).
+
+    Inlined, it costs the search nothing (``jit.kernel`` says why that must be asked for).
+    """
     return opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
 
 
@@ -228,16 +231,15 @@ def perft(mover, opponent, depth):
         while moves != ZERO:
             square = lowest_square(moves)
             moves &= moves - ONE
-            turned = flips_of(mover, opponent, square)
+            next_mover, next_opponent = play(mover, opponent, square)
             # Passes and ends are one leaf each, so the last ply needs no call.
-            replies = popcount(legal_of(opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))))
-            leaves += max(replies, int64(1))
+            leaves += max(popcount(legal_of(next_mover, next_opponent)), int64(1))
         return leaves
     while moves != ZERO:
         square = lowest_square(moves)
         moves &= moves - ONE
-        turned = flips_of(mover, opponent, square)
-        leaves += perft(opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), int64(depth - 1))
+        next_mover, next_opponent = play(mover, opponent, square)
+        leaves += perft(next_mover, next_opponent, int64(depth - 1))
     return leaves
 
 

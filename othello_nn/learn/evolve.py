@@ -30,6 +30,7 @@ import numpy as np
 import torch
 
 from othello_nn.arena.league import LeaguePlayer, league_games
+from othello_nn.config import Evolve
 from othello_nn.engine.leaf.compile import Evaluator, compile_net
 from othello_nn.engine.leaf.fusion import fusion_of
 from othello_nn.engine.leaf.shapes import Shapes
@@ -43,6 +44,8 @@ from othello_nn.nets.ntuple import NTupleNet
 from othello_nn.players.classic.league_tuples import LARGEST_DISCS
 from othello_nn.players.searching import square_evaluator
 from othello_nn.players.simple import SWH
+
+FIRST_WEIGHTS = 0.1  # they are drawn from −0.1…0.1
 
 
 def league_score(evaluator: Evaluator, double_games: int, epsilon: float, seed: int) -> float:
@@ -90,41 +93,24 @@ class EvolutionLearner(Learner):
 
     keeps_floats = True
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        *,
-        parents: int = 10,
-        offspring: int = 90,
-        generations: int = 5000,
-        sigma: float = 1.0,
-        start: float = 0.1,
-        double_games: int = 1000,
-        epsilon: float = 0.1,
-        seed: int = 0,
-        threads: int = 1,
-    ):
-        if min(parents, offspring, double_games, threads) < 1 or not sigma >= 0 or not start >= 0 or seed < 0:
-            raise OthelloError("evolution needs a parent, a child, a double game, a thread, and no negative numbers")
-        if not 0 <= epsilon <= 1:
-            raise OthelloError(f"epsilon is {epsilon}; it must be from 0 to 1")
+    def __init__(self, config: Mapping[str, Any], options: Evolve, *, seed: int = 0, threads: int = 1):
         net = make_net(config)
         if not isinstance(net, NTupleNet) or net.dim != 1 or net.stages != 1:
             raise OthelloError("evolution is for n-tuple nets with dim=1 and stages=1")
-        self.parents, self.offspring, self.sigma = parents, offspring, sigma
-        self.double_games, self.epsilon, self.seed, self.threads = double_games, epsilon, seed, threads
-        self.games, self.generation, self.generations = 0, 0, generations
+        self.options, self.seed, self.threads = options, seed, threads
+        self.games, self.generation = 0, 0
         self._config, self._shapes = net.config, net.shapes
-        self.population = self._rng().uniform(-start, start, (parents, net.shapes.cells)).astype(np.float32)
+        size = options.parents, net.shapes.cells
+        self.population = self._rng().uniform(-FIRST_WEIGHTS, FIRST_WEIGHTS, size).astype(np.float32)
         """``[parents, cells]`` as they evolved, not in discs; the best first, once there was a generation."""
         self.population[:, 0] = 0
-        self.fitness = np.full(parents, np.nan)
+        self.fitness = np.full(options.parents, np.nan)
         """``[parents]``: what made them parents."""
-        league_score(self.evaluator(), 1, epsilon, 0)  # compiles, before there are threads
+        league_score(self.evaluator(), 1, options.epsilon, 0)  # compiles, before there are threads
 
     @property
     def progress(self) -> float:
-        return min(self.generation / self.generations, 1.0)
+        return min(self.generation / self.options.generations, 1.0)
 
     def play(self) -> Generation:
         """Parents and children, and their League games. With the paper's numbers 200,000: some ten seconds."""
@@ -135,17 +121,17 @@ class EvolutionLearner(Learner):
 
     def targets(self, games: Generation) -> np.ndarray:
         """Who is to be a parent: the numbers of the best, the best first."""
-        return np.argsort(-games.fitness, kind="stable")[: self.parents]
+        return np.argsort(-games.fitness, kind="stable")[: self.options.parents]
 
     def update(self, games: Generation, targets: np.ndarray) -> dict[str, float]:
         self.population, self.fitness = games.everyone[targets], games.fitness[targets]
         self.generation += 1
-        self.games += 2 * self.double_games * len(games.everyone)
+        self.games += 2 * self.options.double_games * len(games.everyone)
         return {
             BEST: float(games.fitness.max()),
             PARENTS: float(self.fitness.mean()),
             MEAN: float(games.fitness.mean()),
-            NEW_PARENTS: float((targets >= self.parents).mean()),
+            NEW_PARENTS: float((targets >= self.options.parents).mean()),
         }
 
     def _rng(self) -> np.random.Generator:
@@ -153,8 +139,9 @@ class EvolutionLearner(Learner):
         return np.random.default_rng((self.seed, self.generation))
 
     def _children(self, rng: np.random.Generator) -> np.ndarray:
-        of = rng.integers(self.parents, size=self.offspring)
-        noise = rng.standard_normal((self.offspring, self._shapes.cells), dtype=np.float32) * np.float32(self.sigma)
+        size = self.options.offspring, self._shapes.cells
+        of = rng.integers(self.options.parents, size=self.options.offspring)
+        noise = rng.standard_normal(size, dtype=np.float32) * np.float32(self.options.sigma)
         noise[:, 0] = 0
         return self.population[of] + noise
 
@@ -162,7 +149,7 @@ class EvolutionLearner(Learner):
         """``[n]``: each individual's League score, all with the same chances."""
 
         def score(weights: np.ndarray) -> float:
-            return league_score(self._evaluator(weights), self.double_games, self.epsilon, seed)
+            return league_score(self._evaluator(weights), self.options.double_games, self.options.epsilon, seed)
 
         return np.array(in_threads(score, individuals, self.threads))
 

@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from numba import int64, uint64
 
+from othello_nn.config import Leouski
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.leaf.compile import Evaluator, compile_net
 from othello_nn.errors import OthelloError
@@ -200,18 +201,12 @@ class LeouskiLearner(Learner):
     def __init__(
         self,
         config: Mapping[str, Any],
+        options: Leouski,
         *,
-        alpha: float = 0.05,
-        ignore: float = 0.1,
-        exact_below: int = 11,
+        total_games: int,
         games_per_step: int = 20,
-        total_games: int = 15_000,
         seed: int = 0,
     ):
-        if not 0 <= ignore < 1 or not 0 <= exact_below <= 16 or games_per_step < 1 or not alpha >= 0:
-            raise OthelloError(
-                "Leouski's training needs alpha ≥ 0, ignore from 0 to below 1, exact_below from 0 to 16, and a game"
-            )
         net = make_net(config)
         inner = net.black if isinstance(net, Doubled) else net
         parts = list(inner.nets) if isinstance(inner, Staged) else [inner]
@@ -223,8 +218,8 @@ class LeouskiLearner(Learner):
         self._config, self._staged, self._parts = net.config, isinstance(inner, Staged), len(parts)
         self._maps, self._symmetric = triangle.maps, triangle.symmetric
         learned = isinstance(inner, Staged) and inner.gate == "learned"
-        chances = round(ignore * ALWAYS)
-        self.hyper = Hyperparameters(float(alpha), chances, exact_below, triangle.scale, triangle.symmetric, learned)
+        chosen = options.alpha, round(options.ignore * ALWAYS), options.exact_below
+        self.hyper = Hyperparameters(*chosen, triangle.scale, triangle.symmetric, learned)
         self.nets, self.gradient = (self._new_nets(20 if triangle.empties else 10) for _ in range(2))
         self.work = self._new_work()
         self.workspace = label_workspace(TABLE_MB)

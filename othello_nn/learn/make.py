@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from othello_nn.config import Config, ConfigError
 from othello_nn.errors import did_you_mean
 from othello_nn.learn.distributed import Group
@@ -28,13 +26,11 @@ def make_learner(config: Config, device: str, group: Group, threads: int, *, res
     if config.learner == "leouski":
         from othello_nn.learn.leouski import LeouskiLearner
 
-        return LeouskiLearner(
-            config.net, total_games=config.games, seed=config.seed, **dataclasses.asdict(config.leouski)
-        )
+        return LeouskiLearner(config.net, config.leouski, total_games=config.games, seed=config.seed)
     if config.learner == "evolve":
         from othello_nn.learn.evolve import EvolutionLearner
 
-        return EvolutionLearner(config.net, seed=config.seed, threads=threads, **dataclasses.asdict(config.evolve))
+        return EvolutionLearner(config.net, config.evolve, seed=config.seed, threads=threads)
     net = make_net(config.net)
     if config.learner == "backwards":
         from othello_nn.learn.backwards import BackwardsLearner

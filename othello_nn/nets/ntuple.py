@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from othello_nn.engine.leaf.shapes import Shapes
+from othello_nn.engine.leaf.shapes import Shapes, stages_of_empties
 from othello_nn.kinds import NTupleOptions
 from othello_nn.nets.base import Net, NetError, count_discs, needs_colour
 from othello_nn.nets.tuple_sets import check_tuples, tuple_set
@@ -66,6 +66,7 @@ class NTupleNet(Net):
 
     _by_byte: Tensor
     _origins: Tensor
+    _stage_starts: Tensor
 
     def __init__(self, *values: Any, **given: Any):
         options = NTupleOptions(*values, **given)
@@ -95,7 +96,7 @@ class NTupleNet(Net):
     def _make_index_tables(self) -> None:
         """``_by_byte`` ``[2 * 8 * 256, lookups + 1]``: what the discs in a rank of the mover, then of the opponent, add
         to each index; ``_origins`` ``[lookups + 1]``: the cells of an empty board. The constant's come last, and no
-        disc changes them."""
+        disc changes them. ``_stage_starts`` ``[65]``: the first cell of the stage with so many discs."""
         placements = self.shapes.placements
         powers = torch.zeros(8, 8, len(placements) + 1)
         origins = []
@@ -111,6 +112,8 @@ class NTupleNet(Net):
         by_byte = torch.cat((for_mover, -for_mover)).view(torch.int32)
         self.register_buffer("_by_byte", by_byte, persistent=False)
         self.register_buffer("_origins", torch.tensor([*origins, 0], dtype=torch.int32), persistent=False)
+        starts = stages_of_empties(self.stages)[::-1] * self.shapes.cells
+        self.register_buffer("_stage_starts", torch.tensor(starts.tolist(), dtype=torch.int32), persistent=False)
 
     @property
     def _has_shared_row(self) -> bool:
@@ -141,8 +144,7 @@ class NTupleNet(Net):
 
     def _row_starts(self, mover: Tensor, opponent: Tensor) -> Tensor:
         """The first cell of each position's stage, int32 ``[N, 1]``."""
-        stage = (64 - count_discs(mover, opponent)) * self.stages // 60
-        return (stage.clamp(max=self.stages - 1) * self.shapes.cells).to(torch.int32).unsqueeze(1)
+        return self._stage_starts.index_select(0, count_discs(mover, opponent)).unsqueeze(1)
 
     def _cells(self, mover: Tensor, opponent: Tensor) -> Tensor:
         """Cells of a row, int32 ``[N, lookups + 1]``: moving indices through memory is what takes the time.

@@ -16,14 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from othello_nn.engine.leaf.shapes import TRIANGLE
 from othello_nn.game.rules import SYMMETRIES
 from othello_nn.kinds import TriangleOptions
 from othello_nn.nets.base import Net, boards, squash
 
-BASE_TRIANGLE = (0, 1, 2, 3, 9, 10, 11, 18, 19, 27)
-"""a1 b1 c1 d1, b2 c2 d2, c3 d3, d4; its diagonal is shared with the transposed triangle."""
-TRIANGLES = tuple(tuple(images[square] for square in BASE_TRIANGLE) for images in SYMMETRIES)
-"""TRIANGLES[k]: the squares of triangle k, in the order of the base triangle's."""
+TRIANGLES = tuple(tuple(images[square] for square in TRIANGLE) for images in SYMMETRIES)
+"""TRIANGLES[k]: the squares of triangle k, in the order of ``TRIANGLE``'s."""
 
 
 class TriangleNet(Net):

@@ -13,13 +13,13 @@ from typing import Any
 from othello_nn.checkpoint import read_meta
 from othello_nn.engine import Engine, Limit, Options, Result
 from othello_nn.engine.clock import make_clock
-from othello_nn.engine.driver import MAX_DEPTH
 from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator, load_evaluator
 from othello_nn.engine.leaf.tables import TableEvaluator, weighted_squares
 from othello_nn.game.position import Position
 from othello_nn.players.base import BasePlayer, Choice, PlayerError
 from othello_nn.players.simple import SquareWeights
 from othello_nn.players.spec import PlayerSpec
+from othello_nn.search_options import CLOCK, MAX_DEPTH
 
 # A shallow search fills a fraction of this, and both are cleared before every game.
 SHALLOW_DEPTH, SHALLOW_TABLE_MB, TABLE_MB = 6, 1.0, 64.0
@@ -42,7 +42,7 @@ class SearchPlayer(BasePlayer):
         self.solve_from = spec.solve or 0
         self.limit = Limit(spec.depth, spec.nodes, spec.seconds) if spec.is_limited else default
         divided = not spec.is_limited and (spec.clock is not None or default.depth is None)
-        self.clock = make_clock(spec.clock or "iago") if divided else None
+        self.clock = make_clock(spec.clock or CLOCK.default) if divided else None
         options = _options(spec, self.limit)
         if isinstance(evaluator, ColouredEvaluator):
             if not evaluator.any_depth and (self.limit.depth != 1 or self.solve_from):

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from othello_nn.errors import did_you_mean
-from othello_nn.options import Flag, Number, Option, Whole, Word
+from othello_nn.options import Number, Option, Whole
 from othello_nn.players.base import PlayerError
+from othello_nn.search_options import CLOCK, DEPTH, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
 
 _KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
 LIMITS = ("depth", "nodes", "seconds")
@@ -70,16 +71,16 @@ class PlayerSpec:
 
 
 KEYS: dict[str, Option] = {
-    "depth": Whole(None, "plies to look ahead; 1 is the position after one's own move", 1, 60),
-    "nodes": Whole(None, "positions to search for a move", 1, 10**15),
-    "seconds": Number(None, "time for a move", 1e-3, 1e6),
+    "depth": DEPTH,
+    "nodes": NODES,
+    "seconds": dataclasses.replace(SECONDS, low=1e-3, high=1e6),  # other programs are told it, too
     "solve": Whole(None, "empties from which the end is solved, however long it takes", 0, 60),
     "epsilon": Number(None, "probability of a random move", 0, 1),
-    "threads": Whole(None, "threads of one search", 1, 64),
-    "probcut": Flag(None, "selective search, where the evaluator was fitted for it", ("on", "off")),
-    "search": Word(None, "the search driver", ("negascout", "alphabeta", "mtdf")),
-    "table": Number(None, "memory of the search", 0.01, 2**20, "megabytes"),
-    "clock": Word(None, "how the time of a whole game is divided", ("iago", "predict")),
+    "threads": THREADS.left_open,
+    "probcut": PROBCUT.left_open,
+    "search": DRIVER.left_open,
+    "table": TABLE_MB.left_open,
+    "clock": CLOCK.left_open,
     "timeout": Number(None, "seconds after which a silent program counts as hung", 1e-3, 1e6),
 }
 assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}

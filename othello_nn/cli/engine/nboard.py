@@ -21,9 +21,9 @@ from othello_nn.game.record import Game
 from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import move_name, parse_move
 from othello_nn.players.base import Choice, Player
+from othello_nn.search_options import MAX_DEPTH
 
 _BARE_MOVE = re.compile(r"(?:[a-h][1-8]|pa|ps|--)(?:/\S*)?", re.IGNORECASE)
-MAX_DEPTH = 60
 
 
 class NBoardEngine:

@@ -27,7 +27,7 @@ from othello_nn.checkpoint import UNIT, Checkpoint, Checks, check_positions
 from othello_nn.engine.leaf.blended import BlendedEvaluator
 from othello_nn.engine.leaf.embedded import DIMS, EmbeddedEvaluator, Head, quantised
 from othello_nn.engine.leaf.fusion import fusion_of
-from othello_nn.engine.leaf.shapes import Placement, Shapes, stages_of_empties
+from othello_nn.engine.leaf.shapes import TRIANGLE, Placement, Shapes, stages_of_empties
 from othello_nn.engine.leaf.tables import LeafEvaluator, TableEvaluator
 from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.errors import OthelloError
@@ -36,7 +36,6 @@ from othello_nn.kinds import DoubledOptions, NetOptions, NTupleOptions, StagedOp
 from othello_nn.resources import BEST, shipped_nets
 
 Arrays = dict[str, np.ndarray]
-TRIANGLE = (0, 1, 2, 3, 9, 10, 11, 18, 19, 27)  # a1 b1 c1 d1 b2 c2 d2 c3 d3 d4
 BLOCK = 3**7  # cells of a triangle's table at a time
 # What a compiled value may differ by from the net's, in discs, beyond the rounding of scores: float32 sums in another
 # order; embeddings rounded to 16 bits, whose errors (a quantum of about 10⁻⁴, some fifty of them, mostly cancelling)

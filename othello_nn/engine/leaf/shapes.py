@@ -34,6 +34,8 @@ def _squares(names: str) -> tuple[int, ...]:
     return tuple(8 * (int(name[1]) - 1) + "abcdefgh".index(name[0]) for name in names.split())
 
 
+TRIANGLE = _squares("a1 b1 c1 d1 b2 c2 d2 c3 d3 d4")
+"""What the symmetry axes cut out of the board; its diagonal belongs to the transposed triangle, too."""
 # 46 lookups: edges, corners, ranks and diagonals. The last square of a list is the most significant digit.
 PATTERNS = (
     _squares("a1 b1 c1 d1 e1 f1 g1 h1 b2 g2"),  # edge with both X-squares

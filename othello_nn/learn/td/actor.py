@@ -1,7 +1,8 @@
 """Games on the CPU: the 1-ply player of ``engine/oneply.py`` against itself or a fixed rival, many times over.
 
-The Numba twin of ``selfplay.py``: the same rules, the same ``Trajectory``, some ten times as many games a second. Each
-game's chance comes from (seed, number of the game), so the games do not depend on threads or batches.
+The Numba twin of ``selfplay.py``: the same rules, the same ``Trajectory``, some ten times as many games a second. (A
+move that wipes the other side out is played here unasked; there the net is asked about it too.) Each game's chance
+comes from (seed, number of the game), so the games do not depend on threads or batches.
 """
 
 from __future__ import annotations

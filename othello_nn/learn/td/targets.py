@@ -24,8 +24,7 @@ CPU's cores and ``torch_targets.py`` for any net on any device; both call ``row_
 * **Solved row** (at most ``td.exact_empties`` empty squares): its target is the outcome with perfect play from there,
   whatever was played, searched or explored, and rows before build on it.
 
-A new target touches two files: ``config.py`` for its name among the choices of ``td.targets``, and this one for what it
-is: another depth is a line of ``SEARCH_PLIES``, another rule for the next row's part a line of ``row_target``.
+A new target touches two files: ``TARGETS`` in ``config.py`` for its name, ``SEARCH_PLIES`` here for its depth.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from othello_nn.engine.leaf.shapes import stages_of_empties
 from othello_nn.game.position import Position
 from othello_nn.learn.watch import drawing
 from othello_nn.learn.watch.curves import curve
@@ -332,7 +333,7 @@ def _draw_stage_cells(
         for i, value in enumerate(values[:, stage].tolist()):
             _draw_size(sheet, (x, top + i * row, width, row - 2), value, limit)
         if stage % every == 0:
-            empties = [e for e in range(61) if min(e * net.stages // 60, net.stages - 1) == stage]
+            empties = np.flatnonzero(stages_of_empties(net.stages)[:61] == stage)
             words = f"{empties[-1]}-{empties[0]}" if len(empties) > 1 else f"{empties[0]}"
             sheet.text(x + width / 2, bottom + 8, words, 11, colour=drawing.GREY)
     sheet.text(left + net.stages * width / 2, bottom + 26, "empty squares", 12, colour=drawing.GREY)

@@ -17,6 +17,7 @@ from itertools import chain, pairwise
 import numpy as np
 import torch
 
+from othello_nn.engine.leaf.shapes import stages_of_empties
 from othello_nn.game import rules
 from othello_nn.game.position import Position
 from othello_nn.nets.base import Net
@@ -186,7 +187,7 @@ def edge_table_worths(net: Net) -> np.ndarray | None:
             rows = (pair[:, 0] - pair[:, 1]) / 2
         shared = rows[-1] if len(rows) > net.stages else 0.0
         for j, band in enumerate(BANDS.values()):
-            values[i, j] = np.mean([rows[min(e * net.stages // 60, net.stages - 1)] + shared for e in band])
+            values[i, j] = np.mean(rows[stages_of_empties(net.stages)[band]] + shared)
     return values
 
 

@@ -1,0 +1,26 @@
+"""What a search can be told, said once: for the engine, for players' keys and for flags of commands.
+
+Like ``kinds.py`` for nets it stands outside: the command line reads it before Numba is loaded.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from othello_nn.options import Flag, Number, Whole, Word
+
+Driver = Literal["negascout", "alphabeta", "mtdf"]
+MAX_DEPTH = 60
+
+# When it ends.
+DEPTH = Whole(None, "plies to look ahead; 1 is the position after one's own move", 1, MAX_DEPTH)
+NODES = Whole(None, "positions to search for a move", 1, 10**15)
+# So short, since the last second of a game is shared by all moves to come.
+SECONDS = Number(None, "time for a move", 1e-6)
+
+# How it is done.
+DRIVER = Word("negascout", "the search driver", get_args(Driver))
+THREADS = Whole(1, "threads of one search", 1, 64)
+TABLE_MB = Number(128.0, "memory of the search", 0.01, 2**20, "a number of megabytes")
+PROBCUT = Flag(True, "selective search, where the evaluator was fitted for it", ("on", "off"))
+CLOCK = Word("iago", "how the time of a whole game is divided", ("iago", "predict"))
