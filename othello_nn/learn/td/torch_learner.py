@@ -94,8 +94,15 @@ class TorchLearner(TDLearner):
         if td.exact_empties:
             exact = exact_margins(games.mover, games.opponent, td.exact_empties, self.threads)
         if plies := SEARCH_PLIES[td.targets]:
-            rows = games.mover, games.opponent, games.black_to_move
-            searched = torch_targets.search_values(net, *rows, plies=plies, scale=self._net.scale, kind=td.outcome)
+            searched = torch_targets.search_games(
+                net,
+                games,
+                plies=plies,
+                scale=self._net.scale,
+                kind=td.outcome,
+                exact_empties=td.exact_empties,
+                against=rival is not None,
+            )
         return Experience(games, searched, exact)
 
     def targets(self, games: Experience) -> Rows:
