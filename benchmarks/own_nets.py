@@ -53,7 +53,7 @@ def own_net(settings: Settings) -> Report:
             raise BenchmarkError(f"train.py failed: {done.stderr.strip().splitlines()[-1]}")
         facts = json.loads(done.stdout)
         net = load_net(os.path.join(folder, facts["net"]), module=f"{EXAMPLE}:ResNet")  # noqa: PTH118 (a str)
-    random, swh = _scores(net, settings.size(250, 2))
+    random, swh = _scores(net, settings.size(100, 2))
     games, speed = facts["games"], facts["games"] / facts["seconds"]
     weights = sum(parameter.numel() for parameter in net.parameters())
     rows = [(f"{weights:,}", f"{games:,}", f"{speed:.0f}", f"{random:.3f}", f"{swh:.3f}")]
