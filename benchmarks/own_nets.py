@@ -22,6 +22,7 @@ from othello_nn.nets import Net, load_net
 EXAMPLE = ROOT / "examples" / "resnet.py"
 MINUTES = 5
 BAR = 0.90
+QUICK = ("net.width=4", "net.blocks=1", "td.batch_games=4", "measure.double_games=1")
 TRIANGLE = {"kind": "triangle", "maps": 12}
 COMPARED: dict[str, dict[str, Any]] = {
     "triangle net": TRIANGLE,
@@ -46,7 +47,8 @@ def _scores(net: Net, double_games: int) -> tuple[float, float]:
 def own_net(settings: Settings) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, str(ROOT / "train.py"), "--net", f"{EXAMPLE}:ResNet", "--run", "bench", "--json"]
-        words += ["--games", "8", "--set", "td.batch_games=8"] if settings.quick else ["--minutes", str(MINUTES)]
+        small = [word for each in QUICK for word in ("--set", each)]
+        words += ["--games", "4", "--threads", "1", *small] if settings.quick else ["--minutes", str(MINUTES)]
         environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_STATE_HOME": folder}
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -65,10 +67,10 @@ def own_net(settings: Settings) -> Report:
 
 @benchmark("leouski-nets", "triangles against a fully connected net, and three kinds of gates, at equal games")
 def leouski_nets(settings: Settings) -> Report:
-    games, rows, found = settings.size(20_000, 8), [], {}
+    games, rows, found = settings.size(20_000, 4), [], {}
     torch.set_num_threads(1)
     for name, net in COMPARED.items():
-        few = ["td.batch_games=8"] if settings.quick else []
+        few = ["td.batch_games=4"] if settings.quick else []
         learner = make_learner(load_preset("own").changed(few, net=net, games=games), "cpu", Group(), 1)
         while learner.progress < 1:
             learner.step()
