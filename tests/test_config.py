@@ -40,7 +40,9 @@ def test_the_examples_in_the_docstring():
 
 
 def test_the_presets_that_are_documented_are_there():
-    assert {"quick", "ntuple", "triangle", "triangle-leouski", "champion", "league", "evolve"} <= set(preset_names())
+    assert {"quick", "ntuple", "triangle", "triangle-leouski", "champion", "league", "evolve", "embedding"} <= set(
+        preset_names()
+    )
 
 
 @pytest.mark.parametrize("name", preset_names())

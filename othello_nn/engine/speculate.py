@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from othello_nn.engine.leaf.known import FULL, PENDING, UNSURE, WIDE, known_value, want_value
+from othello_nn.engine.leaf.known import FULL, PENDING, UNSURE, WIDE, known_prefetch, known_value, want_value
 from othello_nn.engine.midgame import INFINITY
 from othello_nn.engine.ordering import learnt_key, note_cut, take_best
 from othello_nn.engine.score import NO_MOVE, SCORE_DISC, SCORE_MAX
@@ -95,16 +95,36 @@ def _leaf(leaves, mover, opponent, colour, moves):
     return known_value(leaves, mover, opponent, colour)
 
 
-@kernel("int64(int64, int64, uint64, uint64, uint64, uint64, int64, int64)")
-def _last_node(leaves, workspace, mover, opponent, colour, moves, beta, guess):
-    """Depth 1: all leaves, as far as they are known; the others are asked for, the likely cuts first."""
-    empties = int64(64) - popcount(mover | opponent)
-    missing = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES)
-    best, known, count = int64(-INFINITY), int64(0), int64(0)
+@kernel("int64(int64, uint64, uint64)")
+def _frame(workspace, mover, opponent):
+    """The move list of a position."""
+    return workspace + int64(FRAMES) + (int64(64) - popcount(mover | opponent)) * int64(FRAME_BYTES)
+
+
+@kernel("int64(int64, int64, uint64, uint64, uint64, uint64)")
+def _list_moves(leaves, frame, mover, opponent, colour, moves):
+    """Write the moves as (square, flips), and have fetched what is known of the positions after them; their number."""
+    count = int64(0)
     while moves != ZERO:
         square = lowest_square(moves)
         moves &= moves - ONE
         turned = flips_of(mover, opponent, square)
+        known_prefetch(leaves, opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), ~colour)
+        store_i64(frame, count * int64(MOVE_BYTES), square)
+        store_u64(frame, count * int64(MOVE_BYTES) + int64(8), turned)
+        count += int64(1)
+    return count
+
+
+@kernel("int64(int64, int64, uint64, uint64, uint64, uint64, int64, int64)")
+def _last_node(leaves, workspace, mover, opponent, colour, moves, beta, guess):
+    """Depth 1: all leaves, as far as they are known; the others are asked for, the likely cuts first."""
+    missing = _frame(workspace, mover, opponent)
+    moves_here = _list_moves(leaves, missing, mover, opponent, colour, moves)
+    best, known, count = int64(-INFINITY), int64(0), int64(0)
+    for i in range(moves_here):
+        offset = int64(i) * int64(MOVE_BYTES)
+        square, turned = load_i64(missing, offset), load_u64(missing, offset + int64(8))
         next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
         replies = legal_of(next_mover, next_opponent)
         value = _leaf(leaves, next_mover, next_opponent, ~colour, replies)
@@ -119,7 +139,7 @@ def _last_node(leaves, workspace, mover, opponent, colour, moves, beta, guess):
     if count == int64(0) or best >= beta:
         _set_unsure(leaves, False)
         return best
-    # Where a cut is expected, the first move does for it nearly as often as the first three (`batched-leaves`).
+    # Where a cut is expected, one move will often do for it: docs/search.md has what more at once would cost.
     wanted = count
     if guess >= beta and known == int64(0) and load_i64(leaves, int64(WIDE)) < int64(1):
         wanted = int64(1)
@@ -186,13 +206,11 @@ def node(leaves, workspace, mover, opponent, colour, alpha, beta, depth, hint, p
             table_store(bucket, mover ^ colour, opponent, alpha, beta, best, int64(NO_MOVE), depth, int64(0), age)
         return best
     # 5. Order the moves by what the net has said of them, in a deeper or a shallower look, and else by the replies.
-    empties = int64(64) - popcount(mover | opponent)
-    here = workspace + int64(FRAMES) + empties * int64(FRAME_BYTES)
-    count = int64(0)
-    while moves != ZERO:
-        square = lowest_square(moves)
-        moves &= moves - ONE
-        turned = flips_of(mover, opponent, square)
+    empties, here = int64(64) - popcount(mover | opponent), _frame(workspace, mover, opponent)
+    count = _list_moves(leaves, here, mover, opponent, colour, moves)
+    for i in range(count):
+        offset = int64(i) * int64(MOVE_BYTES)
+        square, turned = load_i64(here, offset), load_u64(here, offset + int64(8))
         next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
         if next_mover == ZERO:
             _set_unsure(leaves, False)
@@ -218,9 +236,7 @@ def node(leaves, workspace, mover, opponent, colour, alpha, beta, depth, hint, p
             replies = legal_of(next_mover, next_opponent)
             key = guess - int64(STRANGER) - (popcount(replies) + popcount(replies & CORNERS)) * int64(REPLY)
             key += learnt_key(workspace, switches, empties, previous, square) * int64(REPLY // 16)
-        store_i64(here, count * int64(MOVE_BYTES), (key << int64(8)) | square)
-        store_u64(here, count * int64(MOVE_BYTES) + int64(8), turned)
-        count += int64(1)
+        store_i64(here, offset, (key << int64(8)) | square)
     # 7. Search: the first move with the whole window, the others only to show that they are not better. What a guess
     #    says raises alpha and cuts, too, unless this node is to be looked at in full.
     is_wide = depth <= load_i64(leaves, int64(WIDE))

@@ -17,7 +17,7 @@ import numpy as np
 from numba import int64
 
 from othello_nn.engine.ttable import position_hash
-from othello_nn.kernels.bits import load_i64, load_u64, store_i64, store_u64
+from othello_nn.kernels.bits import load_i64, load_u64, prefetch, store_i64, store_u64
 from othello_nn.kernels.board import ZERO
 from othello_nn.kernels.jit import kernel
 
@@ -69,7 +69,11 @@ class KnownLeaves:
         self[ENTRIES], self[MASK], self[USED] = self._entries.ctypes.data, entries - 1, 0
 
     def clear(self) -> None:
-        self._allot(FIRST_ENTRIES)
+        """Forget all values. Memory that has grown is kept, since growing takes longer than clearing, but not all."""
+        if len(self._entries) > 2 * KEPT_ENTRIES:
+            self._allot(FIRST_ENTRIES)
+        self._entries[:] = 0
+        self[USED] = 0
 
     def new_search(self) -> None:
         """Make room if earlier searches have left much."""
@@ -110,6 +114,13 @@ def entry_of(leaves, key, opponent):
         if there == ZERO or (there == opponent and load_u64(entry, int64(0)) == key):
             return entry
         place = (place + np.uint64(1)) & mask
+
+
+@kernel("void(int64, uint64, uint64, uint64)")
+def known_prefetch(leaves, mover, opponent, colour):
+    """The entry will soon be asked for."""
+    place = position_hash(mover ^ colour, opponent) & load_u64(leaves, int64(MASK))
+    prefetch(load_i64(leaves, int64(ENTRIES)) + int64(place) * int64(ENTRY_BYTES))
 
 
 @kernel("int64(int64, uint64, uint64, uint64)")
