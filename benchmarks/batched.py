@@ -10,6 +10,7 @@ import statistics
 import time
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch.nn import functional as F
 from benchmarks.harness import Report, Settings, benchmark, markdown_table, shipped_positions, warmed
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import Opening, make_openings
-from othello_nn.engine import Engine, Limit, Options
+from othello_nn.engine import Engine, Limit, Options, rounds
 from othello_nn.engine.leaf.batched import BatchedEvaluator
 from othello_nn.game import Position
 from othello_nn.nets import NTupleNet, batched_evaluator, load_net
@@ -167,6 +168,34 @@ def batched_depths(settings: Settings) -> Report:
     caption = f"{len(positions)} midgame positions, one core; the batches are those of `batched-leaves`."
     one, many = next(reversed(values.values()))[:2]
     return Report(one / many, "times as fast as one by one", markdown_table(header, rows, caption), values=values)
+
+
+@benchmark("batched-guesses", "calls and positions of a batched search by how far it trusts its guesses")
+def batched_guesses(settings: Settings) -> Report:
+    positions, depth = shipped_positions("midgame.obf")[:: settings.size(2, 10)], settings.size(6, 4)
+    ways = {
+        "what is foreseen, in calls as small as it is": (0.0, 0),
+        "filled to half a batch (in use)": (rounds.FILL, rounds.LEAST_WIDE),
+        "filled to a whole batch": (1.0, 0),
+        "all leaves of last nodes": (0.0, 1),
+        "whole frontiers of two plies": (0.0, 2),
+    }
+    rows, values = [], {}
+    with _one_core():
+        for batch in (256, 4096):
+            evaluator = batched_evaluator(_net(CHAMPION), batch=batch)
+            engine = warmed(Engine(evaluator, Options(table_mb=16)))
+            for way, (fill, wide) in ways.items():
+                calls, asked = evaluator.batcher.calls, evaluator.batcher.positions
+                with mock.patch.multiple(rounds, FILL=fill, LEAST_WIDE=wide):
+                    _search_all(engine, positions, depth)
+                calls, asked = evaluator.batcher.calls - calls, evaluator.batcher.positions - asked
+                values[f"{way}, {batch}"] = (calls, asked)
+                rows.append((f"{way}, batch={batch}", f"{calls:,}", f"{asked:,}", f"{asked / calls:.0f}"))
+    header = ("what is asked for", "calls", "positions", "positions a call")
+    caption = f"The champion's net in torch, {len(positions)} midgame positions to depth {depth}."
+    calls, asked = values["filled to half a batch (in use), 256"]
+    return Report(asked, "positions", markdown_table(header, rows, caption), values=values, parameters={"depth": depth})
 
 
 @benchmark("batched-games", "games of a match that share a net's batches")
