@@ -58,8 +58,11 @@ class Settings:
     evaluator_name: str | None = None
     files: tuple[Path, ...] = ()
     revision: str | None = None
+    minutes: float | None = None
 
     def __post_init__(self):
+        if self.minutes is not None and not 0 < self.minutes < 1e4:
+            raise BenchmarkError(f"--minutes is {self.minutes}; it must be more than 0")
         given: dict[str, Any] = {"threads": self.threads, "table_mb": self.table_mb}
         try:
             Options(**{name: value for name, value in given.items() if value is not None})

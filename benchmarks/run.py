@@ -20,13 +20,27 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # this clone's package, installed or not
 
-from benchmarks import against, ahead, batched, harness, learning, papers, ranks, solving, speed, strength
+from benchmarks import (
+    accuracy,
+    against,
+    ahead,
+    batched,
+    embedding,
+    harness,
+    learning,
+    own_nets,
+    papers,
+    ranks,
+    solving,
+    speed,
+    strength,
+)
 from benchmarks.harness import BENCHMARKS, BenchmarkError, Settings
 from othello_nn.errors import did_you_mean
 from othello_nn.game import OthelloError
 
 # Importing a module registers its benchmarks; they are listed and run in this order.
-MODULES = (speed, solving, ahead, batched, papers, learning, ranks, strength, against)
+MODULES = (speed, solving, ahead, batched, papers, learning, embedding, own_nets, ranks, strength, accuracy, against)
 NAMES = [name for module in MODULES for name, item in BENCHMARKS.items() if item.run.__module__ == module.__name__]
 EVERYTHING = "all"
 INTERRUPTED = 130
@@ -49,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, metavar="N", help="threads of solve and own (1) and of threads (2)")
     parser.add_argument("--table-mb", type=float, metavar="MB", help="transposition table, where not part of the test")
     parser.add_argument("--evaluator", metavar="NET", help="a net's name, a run's or a file (champion)")
+    parser.add_argument("--minutes", type=float, metavar="M", help="training of each net in embedding-… (3; sizes 1)")
     parser.add_argument("--revision", metavar="R", help="what `against` compares with, such as HEAD~1")
     return parser
 
@@ -79,6 +94,7 @@ def _measure(name: str, settings: Settings, keep: bool, document: bool) -> bool:
     machine = harness.machine_facts()
     words = [name, *(path.name for path in settings.files if BENCHMARKS[name].takes_files)]
     words += [] if settings.threads is None else ["--threads", str(settings.threads)]
+    words += [] if settings.minutes is None else ["--minutes", f"{settings.minutes:g}"]
     words += ["--revision", str(settings.revision)] if BENCHMARKS[name].needs_revision else []
     text = f"{report.markdown}\n\n{harness.provenance(' '.join(words), machine)}"
     if report.failure is not None:
@@ -103,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.quick and arguments.write_docs:
             raise BenchmarkError("--quick measures nothing worth writing down: leave out --quick or --write-docs")
         engine = (arguments.threads, arguments.table_mb, arguments.evaluator)
-        settings = Settings(arguments.quick, *engine, files, arguments.revision)
+        settings = Settings(arguments.quick, *engine, files, arguments.revision, arguments.minutes)
         keep = not (arguments.quick or arguments.no_record)
         results = [_measure(name, settings, keep, arguments.write_docs) for name in names]
     except OthelloError as error:

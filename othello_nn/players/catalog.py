@@ -28,9 +28,9 @@ from othello_nn.resources import (
 if TYPE_CHECKING:
     from othello_nn.engine import Limit
 
-TUPLES = "tuples:"
+TUPLES, MODULE = "tuples:", "module:"
 TORCH_KEYS = ("device", "batch")
-SEARCH_KEYS = tuple(key for key in KEYS if key not in ("timeout", *TORCH_KEYS))
+SEARCH_KEYS = tuple(key for key in KEYS if key not in ("timeout", "net", *TORCH_KEYS))
 NET_KEYS = (*SEARCH_KEYS, *TORCH_KEYS)
 _SHIPPED = {
     BEST: "the strongest net",
@@ -120,6 +120,8 @@ def _find(spec: PlayerSpec, runs: Path) -> Entry:
         return names[spec.name]
     if spec.name.startswith(TUPLES):
         return _tuples_entry(spec.name.removeprefix(TUPLES))
+    if spec.name.startswith(MODULE):
+        return _module_entry(spec.name.removeprefix(MODULE), runs)
     if spec.is_command:
         return _external_entry(spec.name)
     try:
@@ -200,6 +202,17 @@ def _tuples_entry(file: str) -> Entry:
         return SearchPlayer(spec, load_tuples(file), Limit(depth=1), rng)
 
     return Entry(f"search with the n-tuples in {Path(file).name}", SEARCH_KEYS, "depth=1", make)
+
+
+def _module_entry(source: str, runs: Path) -> Entry:
+    def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+        from othello_nn.players.own import own_evaluator
+        from othello_nn.players.searching import SearchPlayer
+
+        evaluator = own_evaluator(source, spec.net, runs, spec.device, spec.batch)
+        return SearchPlayer(spec, evaluator, _time_limit(seconds), rng)
+
+    return Entry(f"search with your own net {source}", (*NET_KEYS, "net"), f"seconds={DEFAULT_SECONDS}", make)
 
 
 def _external_entry(name: str) -> Entry:

@@ -6,6 +6,8 @@ last word that looks like keys but is part of the command is put in quotes.
 
 >>> parse_spec("swh:depth=3,epsilon=0.1")
 PlayerSpec(name='swh', text='swh:depth=3,epsilon=0.1', depth=3, epsilon=0.1)
+>>> parse_spec("module:examples/resnet.py:ResNet:net=mynet-1").name
+'module:examples/resnet.py:ResNet'
 >>> parse_spec("gtp:edax -gtp --log=a:b=c:seconds=2").name
 'gtp:edax -gtp --log=a:b=c'
 >>> parse_spec("swh:dept=3")
@@ -21,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from othello_nn.errors import did_you_mean
-from othello_nn.options import Number, Option, Whole
+from othello_nn.options import Number, Option, Whole, Word
 from othello_nn.players.base import PlayerError
 from othello_nn.search_options import BATCH, CLOCK, DEPTH, DEVICE, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
 
@@ -51,6 +53,7 @@ class PlayerSpec:
     device: str | None = None
     batch: int | None = None
     timeout: float | None = None
+    net: str | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -86,6 +89,7 @@ KEYS: dict[str, Option] = {
     "device": DEVICE.left_open,
     "batch": BATCH.left_open,
     "timeout": Number(None, "seconds after which a silent program counts as hung", 1e-3, 1e6),
+    "net": Word(None, "the weights of `module:FILE.py:Class`: a run's name or a file", (), "a run's name or a path"),
 }
 assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}
 _KEY = rf"(?:{'|'.join(KEYS)})=[^\s,:'\"]*"

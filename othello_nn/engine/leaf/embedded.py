@@ -157,10 +157,15 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedEvaluator(LeafEvaluator):
-    """``weights`` is int16 [rows, cells, dim], in ``quantum``s of what ``head`` takes."""
+    """``weights`` is int16 [rows, cells, dim], in ``quantum``s of what ``head`` takes.
+
+    With ``memory`` they lie already as the leaf reads them, and are not copied: ``aligned_zeros`` of [rows, cells + 1,
+    dim], a dim of ``DIMS``, whose last cell of a row stays zero, of which ``weights`` is a view.
+    """
 
     quantum: float = field(kw_only=True)
     head: Head = field(kw_only=True)
+    memory: np.ndarray | None = field(kw_only=True, default=None)
 
     def __post_init__(self):
         if self.weights.ndim != 3 or self.weights.dtype != np.int16:
@@ -170,6 +175,11 @@ class EmbeddedEvaluator(LeafEvaluator):
             raise ValueError(f"embeddings of {dim} numbers cannot be compiled, at most {max(DIMS)}")
         if len(self.head.skip) != dim:
             raise ValueError(f"the head is for embeddings of {len(self.head.skip)} numbers, the tables have {dim}")
+        if self.memory is not None:
+            rows, cells, _ = self.weights.shape
+            room = (rows, cells + 1, next(size for size in DIMS if size >= dim))
+            if self.memory.shape != room or not np.may_share_memory(self.memory, self.weights):
+                raise ValueError(f"memory must be {list(room)} and hold the weights")
         super().__post_init__()
 
     def _lay_out(self) -> tuple[Any, ...]:
@@ -185,6 +195,7 @@ class EmbeddedEvaluator(LeafEvaluator):
         skip[:given] = self.head.skip * self.quantum
         in_blocks = rows.reshape(dim + 2, blocks, WIDTH).swapaxes(0, 1)
         head = aligned(np.concatenate([skip, in_blocks.ravel()]))
-        weights = np.pad(self.weights, [(0, 0), (0, 0), (0, dim - given)])
-        kind = EMBEDDED_CLASSES[self.shapes.lanes, dim]
-        return kind, self._with_zero(weights), head, blocks, float(self.head.output_bias)
+        weights = self.memory
+        if weights is None:
+            weights = self._with_zero(np.pad(self.weights, [(0, 0), (0, 0), (0, dim - given)]))
+        return EMBEDDED_CLASSES[self.shapes.lanes, dim], weights, head, blocks, float(self.head.output_bias)

@@ -7,6 +7,7 @@ float32 in discs. ``compile.py`` makes evaluators of trained nets.
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -122,22 +123,28 @@ for _lanes in LANE_COUNTS:
     _whole.score, _float.score = _table_scores(_lanes)
 
 
-def aligned(array: np.ndarray) -> np.ndarray:
-    """A copy that begins a cache line, so that a cell of 16 or 32 bytes never lies in two.
+def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Zeros that begin a cache line, so that a cell of 16 or 32 bytes never lies in two.
 
     Large tables get huge pages where the system has them: lookups all over a few megabytes otherwise spend more time on
     finding pages than on reading them.
     """
-    if array.nbytes > HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size > HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         page = HUGE_PAGE
-        pages = mmap.mmap(-1, array.nbytes + page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        pages = mmap.mmap(-1, size + page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         pages.madvise(mmap.MADV_HUGEPAGE)
         memory = np.frombuffer(pages, np.uint8)
     else:
         page = CACHE_LINE
-        memory = np.empty(array.nbytes + page, np.uint8)
+        memory = np.zeros(size + page, np.uint8)
     start = -memory.ctypes.data % page
-    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy in such memory."""
+    copy = aligned_zeros(array.shape, array.dtype)
     copy[...] = array
     return copy
 

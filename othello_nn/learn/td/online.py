@@ -8,6 +8,8 @@ does. Step sizes are temporal coherence's, a rate of its own for each weight (``
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import float32, int64
 
@@ -104,6 +106,50 @@ def learn_games(
                     weights[row, cell] += step
 
 
+class GameRows(NamedTuple):
+    """Games as kernels take them, one after the other: ``[games, 60]`` but for ``length`` and ``final`` ``[games]``."""
+
+    mover: np.ndarray
+    opponent: np.ndarray
+    sign: np.ndarray
+    explored: np.ndarray
+    length: np.ndarray
+    final: np.ndarray
+    """The games' results, and below what searches and the solver say: values, NaN where unknown."""
+    searched: np.ndarray
+    exact: np.ndarray
+
+    @classmethod
+    def of(
+        cls, games: Trajectory, scale: float, win: bool, searched: np.ndarray | None, exact: np.ndarray | None
+    ) -> GameRows:
+        """``searched`` are values and ``exact`` margins in discs, float32 [T, B], NaN where unknown."""
+        fields = {name: np.ascontiguousarray(array.T) for name, array in games.arrays().items()}
+        boards = fields["mover"].view(np.uint64), fields["opponent"].view(np.uint64)
+        unknown = np.full(boards[0].shape, np.nan, np.float32)
+        return cls(
+            *boards,
+            fields["sign"],
+            fields["explored"],
+            fields["length"],
+            outcomes(fields["margin"], scale, win),
+            unknown if searched is None else np.ascontiguousarray(searched.T, np.float32),
+            unknown if exact is None else outcomes(exact.T, scale, win),
+        )
+
+
+class Found(NamedTuple):
+    """Of the rows of all games, one after the other: empties, what the net said, and what it should have said."""
+
+    empties: np.ndarray
+    values: np.ndarray
+    targets: np.ndarray
+
+    @classmethod
+    def room(cls, rows: int) -> Found:
+        return cls(np.empty(rows, np.int64), np.empty(rows, np.float32), np.empty(rows, np.float32))
+
+
 class _Lookups:
     """As many of a net's lookups as the vector code takes at once."""
 
@@ -116,6 +162,24 @@ class _Lookups:
         self.origins = part.origins[: len(part.placements)].astype(np.int64)
 
 
+class CellReader:
+    """Finds the cells that positions look up in the tables of ``shapes``, however many lookups there are."""
+
+    def __init__(self, shapes: Shapes):
+        self._count = len(shapes.placements)
+        self._parts = [_Lookups(shapes, first) for first in range(0, self._count, MOST_LOOKUPS)]
+        self._scratch = new_scratch()
+
+    def read(self, movers: np.ndarray, opponents: np.ndarray, length: np.ndarray, symmetries: np.ndarray) -> np.ndarray:
+        """Of the first ``length`` rows of each game ``[games, 60]``: cells ``[games, 60, lookups + 1]``, the last one
+        the constant's, 0. Each game is seen under its symmetry."""
+        cells = np.zeros((*movers.shape, self._count + 1), np.int32)
+        for part in self._parts:
+            place = (movers, opponents, length, symmetries, part.first, cells)
+            read_cells(part.leaf, self._scratch.ctypes.data, part.origins, *place)
+        return cells
+
+
 class LinearTables:
     """The weights of a linear n-tuple net in discs, with what temporal coherence keeps of each."""
 
@@ -124,9 +188,8 @@ class LinearTables:
         self.stage_of_empties = stages_of_empties(stages)
         self.weights = np.zeros((stages, shapes.cells), np.float32)
         self.sums, self.magnitudes = np.zeros_like(self.weights), np.zeros_like(self.weights)
-        self._lookups = [_Lookups(shapes, first) for first in range(0, len(shapes.placements), MOST_LOOKUPS)]
+        self._reader = CellReader(shapes)
         self._fusion = fusion_of(shapes)
-        self._scratch = new_scratch()
 
     def evaluator(self) -> TableEvaluator:
         """A copy for players: the tables may go on changing."""
@@ -151,21 +214,12 @@ class LinearTables:
         ``searched`` are values and ``exact`` margins in discs, float32 [T, B], NaN where unknown. A ``seed`` augments
         the games: each is learnt under a random symmetry.
         """
-        fields = {name: np.ascontiguousarray(array.T) for name, array in games.arrays().items()}
-        boards = fields["mover"].view(np.uint64), fields["opponent"].view(np.uint64)
+        rows = GameRows.of(games, self.scale, win, searched, exact)
         symmetries = np.zeros(games.games, np.int64)
         if seed is not None:
             symmetries = np.random.default_rng(seed).integers(0, 8, games.games)
-        # The last column stays 0, the constant's cell.
-        cells = np.zeros((*boards[0].shape, len(self.shapes.placements) + 1), np.int32)
-        for part in self._lookups:
-            place = (boards[0], boards[1], fields["length"], symmetries, part.first, cells)
-            read_cells(part.leaf, self._scratch.ctypes.data, part.origins, *place)
-        unknown = np.full(boards[0].shape, np.nan, np.float32)
-        searched = unknown if searched is None else np.ascontiguousarray(searched.T, np.float32)
-        exact = unknown if exact is None else outcomes(exact.T, self.scale, win)
-        rows = int(fields["length"].sum())
-        empties, values, targets = np.empty(rows, np.int64), np.empty(rows, np.float32), np.empty(rows, np.float32)
+        cells = self._reader.read(rows.mover, rows.opponent, rows.length, symmetries)
+        found = Found.room(int(rows.length.sum()))
         learn_games(
             cells,
             self.weights,
@@ -177,15 +231,7 @@ class LinearTables:
             coherent,
             logistic,
             np.float32(lam),
-            *boards,
-            fields["sign"],
-            fields["explored"],
-            fields["length"],
-            outcomes(fields["margin"], self.scale, win),
-            searched,
-            exact,
-            empties,
-            values,
-            targets,
+            *rows,
+            *found,
         )
-        return error_sums(empties, values, targets)
+        return error_sums(*found)

@@ -1,0 +1,140 @@
+"""How right an evaluator is: its searches against solved positions that nothing was tuned on.
+
+    python benchmarks/accuracy.py            makes benchmarks/positions/solved.obf, or goes on with it
+    python benchmarks/run.py accuracy        --evaluator takes any net
+
+The positions come from games of their own: some random plies, then searches of depth 6 by the champion of the day. A
+line holds all best moves of a position with their exact score.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.harness import POSITIONS, Report, Settings, benchmark, markdown_table, read_positions
+from othello_nn.engine import Engine, Limit, Options
+from othello_nn.engine.driver import _Work
+from othello_nn.engine.leaf.compile import shipped_evaluator
+from othello_nn.engine.score import SCORE_DISC
+from othello_nn.game import Position
+from othello_nn.game.formats.obf import ObfEntry, format_obf, parse_obf
+from othello_nn.learn.data.searched import Play, searched_games
+from othello_nn.progress import progress
+
+SOLVED = POSITIONS / "solved.obf"
+WANTED = {20: 60, 22: 60, 24: 60, 26: 40, 28: 30, 30: 20}
+"""How many positions with so many empties. Each step of two takes about four times as long to solve."""
+SEED = 2011
+TABLE_MB = 512.0
+PLENTY = 10**15  # nodes
+DEPTHS = (1, 2, 3, 4, 5, 6, 7, 8)
+
+
+# --- making the file -------------------------------------------------------------------------------------------------
+
+
+def sampled(empties: int, count: int) -> list[Position]:
+    """Positions with so many empties and a choice of moves, one from a game."""
+    evaluator = shipped_evaluator()
+    assert evaluator is not None
+    how = Play(depth=6, solve=0, opening_plies=16, latest=34)
+    games = searched_games(evaluator, how, SEED, 1000 * empties, 2 * count)
+    found: dict[int, Position] = {}
+    left = 64 - np.bitwise_count(games["mover"] | games["opponent"]).astype(int)
+    for record in games[left == empties]:
+        position = Position(int(record["mover"]), int(record["opponent"]), True)
+        if len(position.legal_moves) > 1:
+            found.setdefault(int(record["game"]), position)
+    return list(found.values())[:count]
+
+
+def best_moves(engine: Engine, position: Position) -> ObfEntry:
+    """All best moves with their score: once that is proven, a null window decides about each other move."""
+    engine.clear()
+    result = engine.solve(position)
+    assert result.move is not None
+    score = round(result.score)
+    best = {int(result.move): score}
+    for move in position.legal_moves:
+        child = position.play(move)
+        if move == result.move:
+            continue
+        if child.is_over or child.must_pass:
+            value = -engine.solve(child).score
+        else:
+            # Worth at least the score to us: at most its opposite to the other side.
+            least = -score * SCORE_DISC
+            work = _Work(child, Limit(nodes=PLENTY), time.perf_counter(), None, np.array(child.legal_moves, np.int64))
+            found = engine._root(work, child.empties, least, least + 1)
+            assert found is not None
+            value = score if found <= least else score - 2
+        if value >= score:
+            best[int(move)] = score
+    return ObfEntry(position, best)
+
+
+def missing() -> Iterator[Position]:
+    text = SOLVED.read_text(encoding="utf-8") if SOLVED.exists() else ""
+    there = {entry.position.to_text() for entry in parse_obf(text)}
+    for empties, count in WANTED.items():
+        for position in sampled(empties, count):
+            if position.to_text() not in there:
+                yield position
+
+
+def main() -> int:
+    engine = Engine(shipped_evaluator(), Options(table_mb=TABLE_MB))
+    positions = list(missing())
+    if not SOLVED.exists():
+        about = f"From our own games, with all best moves and their exact score, seed {SEED}"
+        SOLVED.write_text(f"% {about}: python benchmarks/accuracy.py\n", encoding="utf-8")
+    with progress("solving", len(positions)) as bar:
+        for number, position in enumerate(positions):
+            line = format_obf([best_moves(engine, position)])
+            with SOLVED.open("a", encoding="utf-8") as file:
+                file.write(line)
+            bar.update(number + 1)
+    return 0
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def line_through(scores: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    """Slope of the truth over the scores, and the mean by which scores are too high."""
+    slope = float(np.polyfit(scores, truth, 1)[0])
+    return slope, float((scores - truth).mean())
+
+
+@benchmark("accuracy", "an evaluator's searches of depth 1 to 8 against solved positions of 20 to 30 empties")
+def accuracy(settings: Settings) -> Report:
+    entries = read_positions(SOLVED)[:: settings.size(1, 30)]
+    engine = Engine(settings.evaluator, Options(table_mb=settings.table_mb or 64))
+    truth = np.array([entry.best_score for entry in entries], float)
+    rows, values = [], {}
+    for depth in DEPTHS[: settings.size(len(DEPTHS), 4)]:
+        scores, right, nodes = np.zeros(len(entries)), 0, 0
+        for i, entry in enumerate(entries):
+            engine.clear()
+            result = engine.search(entry.position, Limit(depth=depth))
+            scores[i], nodes = result.score, nodes + result.nodes
+            right += result.move in entry.best_moves
+        error = float(np.abs(scores - truth).mean())
+        slope, bias = line_through(scores, truth)
+        share = right / len(entries)
+        values[f"depth {depth}"] = {"error": error, "slope": slope, "bias": bias, "best": share, "nodes": nodes}
+        rows.append((depth, f"{share:.1%}", f"{error:.2f}", f"{slope:.2f}", f"{bias:+.2f}", f"{nodes:,}"))
+    header = ("depth", "best move", "mean error, discs", "slope of truth over score", "bias, discs", "nodes")
+    last = values[f"depth {DEPTHS[: settings.size(len(DEPTHS), 4)][-1]}"]["error"]
+    return Report(last, "discs", markdown_table(header, rows), values, {"positions": len(entries)})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

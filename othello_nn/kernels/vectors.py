@@ -1,0 +1,71 @@
+"""Rows of a few floats as machine vectors: what tables of embeddings are added up and moved by.
+
+A row's length has to be known when a kernel is compiled. It goes in as ``width``, a tuple of so many floats whose
+values nobody looks at: Numba compiles a kernel for each length of tuple, and finds it again in its cache. Like
+``bits.py`` this speaks to LLVM; addresses are not checked.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+
+from othello_nn.kernels.bits import I32, I64, intrinsic
+
+F32 = ir.FloatType()
+FLOAT_BYTES = INDEX_BYTES = 4
+
+
+def _at(builder, base, index, size: int, kind: ir.Type):
+    """Element ``index`` of those of ``size`` bytes at the address ``base``, as a pointer to ``kind``."""
+    address = builder.add(base, builder.mul(index, ir.Constant(I64, size)))
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _row(width: types.UniTuple) -> ir.VectorType:
+    return ir.VectorType(F32, width.count)
+
+
+@intrinsic
+def sum_rows(typingctx, width, rows, indices, count, target):
+    """Write to ``target`` the sum of the rows number ``indices`` ([``count``] int32, at least one)."""
+    kind, size = _row(width), FLOAT_BYTES * width.count
+
+    def codegen(context, builder, signature, args):
+        _, rows, indices, count, target = args
+        before, loop = builder.basic_block, builder.append_basic_block("row")
+        done = builder.append_basic_block("rows_done")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        place, total = builder.phi(I64), builder.phi(kind)
+        index = builder.zext(builder.load(_at(builder, indices, place, INDEX_BYTES, I32)), I64)
+        summed = builder.fadd(total, builder.load(_at(builder, rows, index, size, kind), align=FLOAT_BYTES))
+        following = builder.add(place, ir.Constant(I64, 1))
+        nothing = ir.Constant(kind, [ir.Constant(F32, 0.0)] * width.count)
+        for phi, first, later in ((place, ir.Constant(I64, 0), following), (total, nothing, summed)):
+            phi.add_incoming(first, before)
+            phi.add_incoming(later, loop)
+        builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+        builder.position_at_end(done)
+        builder.store(summed, builder.inttoptr(target, kind.as_pointer()), align=FLOAT_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(width, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def move_row(typingctx, width, rows, index, factor, step):
+    """Add ``factor`` times the row at the address ``step`` to row number ``index`` of ``rows``."""
+    kind, size = _row(width), FLOAT_BYTES * width.count
+
+    def codegen(context, builder, signature, args):
+        _, rows, index, factor, step = args
+        undefined, first = ir.Constant(kind, ir.Undefined), ir.Constant(I32, 0)
+        everywhere = ir.Constant(ir.VectorType(I32, width.count), [first] * width.count)
+        factors = builder.shuffle_vector(builder.insert_element(undefined, factor, first), undefined, everywhere)
+        change = builder.fmul(factors, builder.load(builder.inttoptr(step, kind.as_pointer()), align=FLOAT_BYTES))
+        place = _at(builder, rows, index, size, kind)
+        builder.store(builder.fadd(builder.load(place, align=FLOAT_BYTES), change), place, align=FLOAT_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(width, types.int64, types.int64, types.float32, types.int64), codegen
