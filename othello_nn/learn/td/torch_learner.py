@@ -80,7 +80,7 @@ class TorchLearner(TDLearner):
         td = self.config.td
         dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank), self.device)
         rival = TorchOpponent(td.opponent, self.device) if td.opponent else None
-        net = Sparing(self._net)
+        net = Sparing(self._net) if self.device == "cpu" else self._net
         games = play(
             net,
             td.batch_games,
