@@ -20,13 +20,27 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # this clone's package, installed or not
 
-from benchmarks import accuracy, against, ahead, embedding, harness, learning, papers, ranks, solving, speed, strength
+from benchmarks import (
+    accuracy,
+    against,
+    ahead,
+    batched,
+    embedding,
+    harness,
+    learning,
+    own_nets,
+    papers,
+    ranks,
+    solving,
+    speed,
+    strength,
+)
 from benchmarks.harness import BENCHMARKS, BenchmarkError, Settings
 from othello_nn.errors import did_you_mean
 from othello_nn.game import OthelloError
 
 # Importing a module registers its benchmarks; they are listed and run in this order.
-MODULES = (speed, solving, ahead, papers, learning, embedding, ranks, strength, accuracy, against)
+MODULES = (speed, solving, ahead, batched, papers, learning, embedding, own_nets, ranks, strength, accuracy, against)
 NAMES = [name for module in MODULES for name, item in BENCHMARKS.items() if item.run.__module__ == module.__name__]
 EVERYTHING = "all"
 INTERRUPTED = 130

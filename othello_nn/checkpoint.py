@@ -34,6 +34,7 @@ UNIT = 128
 MODE = 0o644  # a checkpoint is meant to be shared; temporary files are the owner's alone
 CHECKED_POSITIONS = 64
 _NET, _CHECKS = "net.", "checks."
+_STATE_TYPES, _STATE_WORDS = (np.float32, np.int16, np.int64), "float32, int16 or int64"
 _CHECK_TYPES = {"movers": "uint64", "opponents": "uint64", "black_to_move": "bool", "discs": "float64"}
 
 
@@ -81,7 +82,11 @@ def check_positions(count: int = CHECKED_POSITIONS, seed: int = 0) -> tuple[np.n
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A net and what is known about it. ``arrays`` is its state, float32, or int16 in 1/``UNIT`` of a disc."""
+    """A net and what is known about it.
+
+    ``arrays`` is its state: float32, or int16 in 1/``UNIT`` of a disc, or int64 for what is counted (how many batches a
+    normalising layer has seen).
+    """
 
     net: dict[str, Any]
     arrays: dict[str, np.ndarray]
@@ -96,8 +101,8 @@ class Checkpoint:
         if not isinstance(self.net.get("kind"), str):
             raise CheckpointError("the net's configuration does not say its kind")
         for name, array in self.arrays.items():
-            if array.dtype not in (np.float32, np.int16):
-                raise CheckpointError(f"array {name!r} must be float32 or int16, not {array.dtype}")
+            if array.dtype not in _STATE_TYPES:
+                raise CheckpointError(f"array {name!r} must be {_STATE_WORDS}, not {array.dtype}")
             if array.dtype == np.float32 and not np.isfinite(array).all():
                 raise CheckpointError(f"array {name!r} holds numbers that are not finite")
         if self.probcut is not None and (
@@ -107,9 +112,9 @@ class Checkpoint:
 
     @property
     def float_arrays(self) -> dict[str, np.ndarray]:
-        """The arrays as float32, in discs where they were stored as integers."""
+        """The arrays in float32, those in 1/``UNIT`` of a disc too; counts stay what they are."""
         return {
-            name: array if array.dtype == np.float32 else array.astype(np.float32) / np.float32(UNIT)
+            name: array.astype(np.float32) / np.float32(UNIT) if array.dtype == np.int16 else array
             for name, array in self.arrays.items()
         }
 
@@ -138,7 +143,7 @@ class Checkpoint:
                 try:
                     tensors[name] = file.get_tensor(name)
                 except (TypeError, AttributeError, KeyError):  # a type that NumPy does not have
-                    raise CheckpointError(f"{path}: array {name!r} must be float32 or int16") from None
+                    raise CheckpointError(f"{path}: array {name!r} must be {_STATE_WORDS}") from None
         try:
             checks = None
             if any(name.startswith(_CHECKS) for name in tensors):

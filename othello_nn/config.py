@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from othello_nn.errors import OthelloError, did_you_mean, shorten
-from othello_nn.kinds import KINDS, net_options, option_names
+from othello_nn.kinds import KINDS, net_options, option_names, own_options
 from othello_nn.options import Flag, Number, OptionError, Section, Several, Whole, Word, declared
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 DEFAULT_PRESET = "quick"
+OWN_PRESET = "own"
+"""How a net learns that is named without a preset."""
 TARGETS = ("returns", "minimax")
 """What ``td.targets`` can be; ``learn/td/targets.py`` says what they are."""
 NO_NET = "a configuration needs a section net with the kind of net to train"
@@ -296,14 +298,17 @@ def _assign_net(config: dict[str, Any], names: list[str], value: Any, path: str)
         raise ConfigError(NO_NET)
     config["net"] = net = _copied(config["net"])
     while len(names) > 1 and isinstance(net.get(names[0]), dict):
-        net, names = net[names[0]], names[1:]
+        net, names = (net if names[0] == "options" else net[names[0]]), names[1:]
     known: list[str] = []
     while True:
-        options = ["kind", *option_names(net.get("kind"))]
-        known += options
-        if names[0] in options or not isinstance(net.get("net"), dict):
+        options, own = ["kind", *option_names(net.get("kind"))], own_options(net)
+        known += [*options, *own]
+        if names[0] in known or not isinstance(net.get("net"), dict):
             break
         net = net["net"]
+    if names[0] in own and len(names) == 1:  # of a user's class
+        net["options"] = dict(net.get("options") or {}) | {names[0]: own[names[0]].check(path, value, ConfigError)}
+        return
     if names[0] not in options or len(names) > 1:
         raise ConfigError(f"unknown option {path!r}; {did_you_mean(names[-1], known)}")
     if names[0] == "tuples":

@@ -1,7 +1,8 @@
 """The kinds of nets there are, and their options: declared here, and nowhere else.
 
 ``nets`` builds a net from them, ``engine/leaf/compile.py`` an evaluator for the search, and ``config.py`` knows by them
-what ``--set net.maps=24`` means. ``docs/extending.md`` adds a kind. No torch is needed.
+what ``--set net.maps=24`` means. ``docs/extending.md`` adds a kind; ``docs/own-net.md`` needs none, since the kind
+``module`` stands for every class that a user names. No torch is needed.
 
 >>> options = net_options({"kind": "staged", "net": {"kind": "triangle", "maps": 24}})
 >>> options.net.maps, options.centres
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from othello_nn.errors import OthelloError, did_you_mean, shorten
+from othello_nn.modules import class_options, full_source, named_class
 from othello_nn.options import Flag, Number, Option, Section, Several, Whole, Word, declared
 
 SCALE = Number(10.0, "discs that make the squash's argument 1: of a margin of so many, the value is 0.46", 0.1, 1000)
@@ -78,6 +80,34 @@ class Tuples(Option):
         return tuple(tuple(squares) if isinstance(squares, list) else squares for squares in value)
 
 
+class Source(Option):
+    """Where a user's class is. Looking at the words imports nothing."""
+
+    @property
+    def values(self) -> str:
+        return "`FILE.py:Class`"
+
+    def converted(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError
+        return full_source(value)
+
+
+class Values(Option):
+    """What a user's class is told: words with numbers, words or truth values. Only the class knows which there are."""
+
+    @property
+    def values(self) -> str:
+        return "a section of whole numbers, numbers, words, true or false"
+
+    def converted(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise ValueError
+        if not all(isinstance(name, str) and type(each) in (bool, int, float, str) for name, each in value.items()):
+            raise ValueError
+        return dict(value)
+
+
 INNER = InnerNet(dataclasses.MISSING, "the net that is copied, a section of its own")
 
 
@@ -132,6 +162,17 @@ class NTupleOptions(NetOptions):
 
 
 @dataclass(frozen=True)
+class DenseOptions(NetOptions):
+    """A fully connected net, of the size that Leouski compares his triangles with: 64 squares, 96 units, one value."""
+
+    kind = "dense"
+    net_class = "othello_nn.nets.dense:DenseNet"
+
+    hidden: int = declared(Whole(96, "units of the hidden layer; each sees all 64 squares", 1, 65536))
+    scale: float = declared(SCALE)
+
+
+@dataclass(frozen=True)
 class StagedOptions(NetOptions):
     """Copies of a net, blended over the course of a game by Leouski's application coefficients."""
 
@@ -151,8 +192,13 @@ class StagedOptions(NetOptions):
     )
     width: float = declared(Number(20.0, "discs after which a copy's share has fallen to 1/e", 0.1, 1000))
     gate: str = declared(
-        Word("fixed", "whether the coefficients stay, or are where learning starts", ("fixed", "learned"))
+        Word(
+            "fixed",
+            "whether the coefficients stay, are where learning starts, or are corrected by a network of the position",
+            ("fixed", "learned", "network"),
+        )
     )
+    gate_units: int = declared(Whole(16, "hidden units of that network, which sees both sides' discs", 1, 4096))
 
     @property
     def sees_colours(self) -> bool:
@@ -169,8 +215,27 @@ class DoubledOptions(NetOptions):
     net: NetOptions = field(metadata={"option": INNER})
 
 
+@dataclass(frozen=True)
+class ModuleOptions(NetOptions):
+    """Any `nn.Module`: a class in a file that the user has named by `--net FILE.py:Class` (see own-net.md)."""
+
+    kind = "module"
+    net_class = "othello_nn.nets.module:ModuleNet"
+
+    source: str = field(metadata={"option": Source(dataclasses.MISSING, "the class; written by `--net`")})
+    told: dict[str, Any] = field(
+        default_factory=dict,
+        metadata={
+            "option": Values({}, "the class's own options; `--set net.width=64` sets `net.options.width`"),
+            "key": "options",
+        },
+    )
+    scale: float = declared(SCALE)
+
+
 KINDS: dict[str, type[NetOptions]] = {
-    options.kind: options for options in (TriangleOptions, NTupleOptions, StagedOptions, DoubledOptions)
+    options.kind: options
+    for options in (TriangleOptions, NTupleOptions, DenseOptions, StagedOptions, DoubledOptions, ModuleOptions)
 }
 """The options of each kind of net, by the name that ``kind`` has in a configuration."""
 
@@ -195,3 +260,11 @@ def net_options(config: Mapping[str, Any]) -> NetOptions:
 def option_names(kind: Any) -> tuple[str, ...]:
     """The options that a kind of net has; none if there is no such kind."""
     return tuple(KINDS[kind].fields()) if isinstance(kind, str) and kind in KINDS else ()
+
+
+def own_options(net: Mapping[str, Any]) -> dict[str, Option]:
+    """The options of the user's class that a configuration names; none for other kinds."""
+    source = net.get("source")
+    if net.get("kind") != ModuleOptions.kind or not isinstance(source, str):
+        return {}
+    return class_options(named_class(source))

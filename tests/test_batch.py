@@ -126,22 +126,32 @@ def listed(children: batch.Children):
     return list(zip(*columns, *boards, strict=True))[:count]
 
 
+def stacked(positions):
+    return torch.stack(tensors(positions))
+
+
 @pytest.mark.parametrize("count", [1, 63, 64, 700])
-def test_expand_lists_all_children_in_order(sample, count):
+@pytest.mark.parametrize("fair", [False, True])
+def test_expand_lists_all_children_in_order(sample, count, fair):
     positions = random.Random(count).sample(sample, count)
-    mover, opponent = tensors(positions)
-    children = batch.expand(mover, opponent, batch.legal_moves(mover, opponent))
-    assert listed(children) == plain_children(positions)
-    assert len(children.valid) == count * (34 if count < 64 else 24)
+    boards = stacked(positions)
+    children = batch.expand(boards, batch.legal_moves(*boards), 24 * count, fair=fair)
+    expected = plain_children(positions)
+    assert listed(children) == expected
+    assert children.capacity == len(children.valid) == 24 * count
     assert int(children.dropped) == 0
     assert children.complete.all()
+    parents = [parent for parent, *_ in expected]
+    assert children.count.tolist() == [parents.count(parent) for parent in range(count)]
+    firsts = {parent: parents.index(parent) for parent in parents}
+    assert {parent: int(children.first[parent]) for parent in firsts} == firsts
 
 
 def test_expand_with_passes(sample):
     positions = sample[::5]
-    mover, opponent = tensors(positions)
-    legal, replies = batch.legal_moves(mover, opponent), batch.legal_moves(opponent, mover)
-    children = batch.expand(mover, opponent, legal, passes=(legal == 0) & (replies != 0))
+    boards = stacked(positions)
+    legal, replies = batch.legal_moves(*boards), batch.legal_moves(*boards.flip(0))
+    children = batch.expand(boards, legal, 24 * len(positions), passes=(legal == 0) & (replies != 0))
     expected = plain_children(positions, with_passes=True)
     assert sum(square == PASS for _, square, _, _ in expected) > 20
     assert listed(children) == expected
@@ -150,23 +160,43 @@ def test_expand_with_passes(sample):
 def test_expand_counts_what_does_not_fit(sample):
     positions = sample[:300]
     expected = plain_children(positions)
-    mover, opponent = tensors(positions)
-    legal = batch.legal_moves(mover, opponent)
+    boards = stacked(positions)
+    legal = batch.legal_moves(*boards)
     for capacity in (0, 1, 500, len(expected) - 1, len(expected), len(expected) + 1):
-        children = batch.expand(mover, opponent, legal, capacity)
+        children = batch.expand(boards, legal, capacity)
         assert listed(children) == expected[:capacity]
         assert int(children.dropped) == max(0, len(expected) - capacity)
         cut = {parent for parent, *_ in expected[capacity:]}
         assert children.complete.tolist() == [parent not in cut for parent in range(len(positions))]
 
 
+def test_where_room_is_short_the_widest_positions_lose_moves(sample):
+    positions = sample[:300]
+    expected = plain_children(positions)
+    widths = [sum(parent == at for parent, *_ in expected) for at in range(300)]
+    boards = stacked(positions)
+    legal = batch.legal_moves(*boards)
+    cut = set()
+    for capacity in (300, 301, 900, len(expected) - 1, len(expected)):
+        most = max(m for m in range(1, 35) if sum(min(width, m) for width in widths) <= capacity)
+        kept = [child for i, child in enumerate(expected) if sum(c[0] == child[0] for c in expected[:i]) < most]
+        children = batch.expand(boards, legal, capacity, fair=True)
+        assert listed(children) == kept
+        assert {parent for parent, *_ in kept} == {at for at in range(300) if widths[at]}, "each keeps a move"
+        assert children.complete.all(), "what is listed has room"
+        cut.add(len(expected) - len(kept))
+    assert len(cut) > 3
+    assert 0 in cut
+
+
 def test_the_widest_known_position_fits():
     mover, opponent = 0x0008640A38240001, 0x00760250464A6C00
     legal = rules.legal_mask(mover, opponent)
-    assert legal.bit_count() == 34
-    children = batch.expand(*tensors([(mover, opponent)]), batch.boards([legal]))
-    assert listed(children) == plain_children([(mover, opponent)])
-    assert int(children.dropped) == 0
+    assert legal.bit_count() == batch.MOST_CHILDREN
+    for fair in (False, True):
+        children = batch.expand(stacked([(mover, opponent)]), batch.boards([legal]), batch.MOST_CHILDREN, fair=fair)
+        assert listed(children) == plain_children([(mover, opponent)])
+        assert int(children.dropped) == 0
 
 
 def test_start():

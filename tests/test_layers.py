@@ -10,7 +10,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "othello_nn"
 LAYERS = (
     ("errors", "options", "program", "progress", "resources"),
     ("game",),
-    ("checkpoint", "kinds", "search_options"),
+    ("checkpoint", "modules", "search_options"),
+    ("kinds",),
     ("config",),
     ("kernels",),
     ("engine",),

@@ -17,6 +17,7 @@ from othello_nn.game import rules
 from othello_nn.game.syntax import parse_square
 from othello_nn.kinds import KINDS
 from othello_nn.nets import (
+    DenseNet,
     Doubled,
     Net,
     NetError,
@@ -39,7 +40,9 @@ CONFIGS = {
     "one-stage-shared": {"kind": "ntuple", "tuples": "all-1", "shared": True},
     "negation": {"kind": "ntuple", "tuples": "all-3", "stages": 3, "view": "negation", "scale": 20.0},
     "embedding": {"kind": "ntuple", "tuples": "rows+all-1", "dim": 4, "hidden": 6, "stages": 2, "shared": True},
+    "dense": {"kind": "dense", "hidden": 7, "scale": 5.0},
     "staged-triangle": {"kind": "staged", "net": {"kind": "triangle", "maps": 2}},
+    "staged-network": {"kind": "staged", "net": {"kind": "dense", "hidden": 3}, "gate": "network", "gate_units": 5},
     "staged-learned": {
         "kind": "staged",
         "net": {"kind": "ntuple", "tuples": "all-1"},
@@ -104,6 +107,25 @@ def plain_triangle(config, arrays, mover, opponent) -> float:
     return config["scale"] * total
 
 
+def plain_dense(config, arrays, mover, opponent) -> float:
+    inputs = [plain_content(mover, opponent, square) for square in range(64)]
+    total = float(arrays["output_bias"])
+    for unit in range(config["hidden"]):
+        argument = sum(w * x for w, x in zip(arrays["weights"][:, unit], inputs, strict=True)) + arrays["biases"][unit]
+        total += arrays["outputs"][unit] * plain_squash(argument)
+    return config["scale"] * total
+
+
+def plain_coefficients(config, arrays, mover, opponent) -> list[float]:
+    row = arrays["coefficients"][(mover | opponent).bit_count()].tolist()
+    if config["gate"] != "network":
+        return row
+    inputs = [side >> square & 1 for side in (mover, opponent) for square in range(64)]
+    arguments = arrays["gate_hidden.weight"] @ inputs + arrays["gate_hidden.bias"]
+    units = [plain_squash(argument) for argument in arguments]
+    return (row + arrays["gate_output.weight"] @ units + arrays["gate_output.bias"]).tolist()
+
+
 def plain_ntuple(config, arrays, mover, opponent, black_to_move) -> float:
     if config["view"] == "negation" and not black_to_move:
         return -plain_ntuple(config, arrays, opponent, mover, True)
@@ -149,7 +171,7 @@ def scale_of(config) -> float:
 
 def plain_value(config, arrays, mover, opponent, black_to_move) -> float:
     if config["kind"] == "staged":
-        row = arrays["coefficients"][(mover | opponent).bit_count()]
+        row = plain_coefficients(config, arrays, mover, opponent)
         return sum(
             row[i] * plain_value(config["net"], part(arrays, f"nets.{i}."), mover, opponent, black_to_move)
             for i in range(len(config["centres"]))
@@ -163,6 +185,8 @@ def plain_value(config, arrays, mover, opponent, black_to_move) -> float:
 def plain_discs(config, arrays, mover, opponent, black_to_move) -> float:
     if config["kind"] == "triangle":
         return plain_triangle(config, arrays, mover, opponent)
+    if config["kind"] == "dense":
+        return plain_dense(config, arrays, mover, opponent)
     if config["kind"] == "ntuple":
         return plain_ntuple(config, arrays, mover, opponent, black_to_move)
     value = plain_value(config, arrays, mover, opponent, black_to_move)
@@ -228,7 +252,9 @@ def test_squash_and_its_inverse():
         (TriangleNet(symmetric=True), 120 + 12 + 12 + 1),
         (Staged(TriangleNet(maps=12)), 3 * 313),
         (Staged(TriangleNet(maps=12), gate="learned"), 3 * 313 + 3 * 65),
+        (Staged(TriangleNet(maps=12), gate="network"), 3 * 313 + 128 * 16 + 16 + 16 * 3 + 3),
         (Doubled(TriangleNet()), 2 * 313),
+        (DenseNet(), 6337),
         (NTupleNet(), 288 + 1),
         (NTupleNet(stages=3), 3 * 289),
         (NTupleNet(stages=3, shared=True), 4 * 289),
@@ -319,6 +345,27 @@ def test_application_coefficients():
     assert table[34].tolist() == pytest.approx([math.exp(-2.25), 1, math.exp(-2.25)])  # 0.105
     assert table[24].tolist() == pytest.approx([math.exp(-1), math.exp(-0.25), math.exp(-4)])
     assert table[4].tolist() == pytest.approx([1, math.exp(-2.25), math.exp(-9)])
+
+
+def test_a_gate_that_is_a_network_starts_as_the_fixed_one_and_learns_from_the_position():
+    torch.manual_seed(1)
+    net = Staged(TriangleNet(maps=2), gate="network")
+    fixed = Staged(TriangleNet(maps=2))
+    fixed.load_state_dict({name: tensor for name, tensor in net.state_dict().items() if "gate_" not in name})
+    rows = as_tensors(positions())
+    assert torch.equal(net(*rows), fixed(*rows))
+    optimiser = torch.optim.Adam([*net.gate_hidden.parameters(), *net.gate_output.parameters()], 0.03)
+    wanted = torch.where(rows[0] & 1 != 0, 0.9, -0.9)  # which no coefficients by the number of discs can give
+    losses = []
+    for _ in range(60):
+        optimiser.zero_grad()
+        losses.append((net(*rows) - wanted).square().mean())
+        losses[-1].backward()
+        optimiser.step()
+    assert losses[-1] < 0.5 * losses[0]
+    blends = net.blend(*rows[:2])
+    same = [(a == b).all() for a, b in zip(blends, fixed.blend(*rows[:2]), strict=True)]
+    assert not any(same)
 
 
 def test_staged_nets_start_apart_and_learn_through_the_blend():
@@ -452,7 +499,7 @@ def on_fake_gpu(net: Net) -> Net:
     """The same net with tensors of no content on a GPU that need not exist; only inside a FakeTensorMode."""
     for module in net.modules():
         for tensors in (module._parameters, module._buffers):
-            for name, tensor in list(tensors.items()):
+            for name, tensor in [(name, tensor) for name, tensor in tensors.items() if tensor is not None]:
                 empty = torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda")
                 tensors[name] = nn.Parameter(empty) if isinstance(tensor, nn.Parameter) else empty
     return net
@@ -541,7 +588,7 @@ def test_registry_examples():
         results = doctest.testmod(module)
         assert results.attempted > 0
         assert results.failed == 0
-    assert {"triangle", "ntuple", "staged", "doubled"} <= KINDS.keys()
+    assert {"triangle", "ntuple", "dense", "staged", "doubled", "module"} <= KINDS.keys()
 
 
 @pytest.mark.parametrize(

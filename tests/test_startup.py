@@ -298,6 +298,37 @@ def test_types_of_another_program_do_not_stand_in_the_way(package, tmp_path):
     assert (outer.first((1, 2)), hits(outer.first)) == (1, 1)
 
 
+def test_an_entry_that_names_a_class_which_is_gone_is_compiled_again(package, tmp_path, capfd):
+    """Two programs may call their evaluator the same. Numba tells them apart by what is in the entry, and cannot read
+    it where one of the classes is not there any more."""
+    (package / "outer.py").write_text(ANY)
+    for name in ("own", "theirs"):
+        (tmp_path / f"{name}.py").write_text(OWN)
+    assert load_outer().first(importlib.import_module("own").Pair(3, 4)) == 3
+    (tmp_path / "own.py").unlink()
+    del sys.modules["own"]
+    capfd.readouterr()
+    outer, pair = load_outer(), importlib.import_module("theirs").Pair
+    assert (outer.first(pair(5, 6)), hits(outer.first)) == (5, 0)
+    assert "compiling (first run only)" in capfd.readouterr().err
+    outer = load_outer()
+    assert (outer.first(pair(5, 6)), hits(outer.first)) == (5, 1)
+    del sys.modules["theirs"]
+
+
+def test_a_class_of_another_program_stays_out_of_the_shared_index(package, tmp_path):
+    (package / "outer.py").write_text(ANY)
+    (tmp_path / "own.py").write_text(OWN)
+    load_outer().first((1, 2))
+    shared = {path: path.read_bytes() for path in jit.cache_folder().rglob("*.nbi")}
+    load_outer().first(importlib.import_module("own").Pair(3, 4))
+    del sys.modules["own"]
+    after = {path: path.read_bytes() for path in jit.cache_folder().rglob("*.nbi")}
+    assert len(after) == len(shared) + 1
+    assert {path: after[path] for path in shared} == shared
+    assert all(b"Pair" not in data for data in shared.values())
+
+
 def test_a_kernel_outside_the_package_changes_with_its_file(package, tmp_path):
     module = tmp_path / "stamped_beside.py"
     module.write_text(INNER)

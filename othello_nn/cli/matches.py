@@ -43,6 +43,7 @@ def players(arguments: Namespace) -> int:
     for name, entry in names.items():
         print(f"{name:14s} {entry.description}{f' ({entry.default})' if entry.default else ''}")
     print(f"{'RUN, FILE':14s} search with a net of your own: a run's name, or a path that ends in .safetensors")
+    print(f"{'module:FILE.py:Class':14s} search with an nn.Module of your own, and net=RUN for its weights")
     print(f"{'tuples:FILE':14s} n-tuples in the Othello League's text format (depth=1)")
     print(f"{'gtp:COMMAND':14s} another program that speaks GTP, such as gtp:gtp-rhino (timeout=60)")
     print(f"{'nboard:COMMAND':14s} another program that speaks NBoard's protocol (depth=12,timeout=60)")

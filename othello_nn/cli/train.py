@@ -12,11 +12,13 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from othello_nn.cli.base import INTERRUPTED, CommandParser, UsageError, give_up_stdout, missing_package
-from othello_nn.config import DEFAULT_PRESET, Config, load_preset, preset_names
-from othello_nn.errors import OthelloError
+from othello_nn.config import DEFAULT_PRESET, OWN_PRESET, Config, load_preset, preset_names
+from othello_nn.errors import OthelloError, did_you_mean
+from othello_nn.kinds import KINDS, ModuleOptions
+from othello_nn.modules import HOW, checked_options, full_source, name_class
 from othello_nn.options import Number, Whole, add_flag
 from othello_nn.program import PLAY, TRAIN, command, note, torchrun_program
 from othello_nn.resources import RUNS, find_net, find_run, shipped_nets
@@ -38,6 +40,7 @@ examples:
   python train.py                                       half a minute to a net that plays
   python train.py --preset league                       the Othello League's specialist, in some minutes
   python train.py --preset triangle --minutes 5 --set net.maps=24 --set td.lambda=0.5
+  python train.py --net examples/resnet.py:ResNet --set net.width=64 --run mynet-1      any nn.Module of your own
   python train.py --resume triangle-1                   go on where it stopped
   torchrun --nproc-per-node 2 {torchrun_program()} --preset triangle
   tensorboard --logdir runs                             watch
@@ -48,6 +51,11 @@ exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl
 """
     made = CommandParser(prog=TRAIN, description="Teach a net Othello.", epilog=epilog)
     made.add_argument("--preset", metavar="NAME", help=f"what to train, see below ({DEFAULT_PRESET})")
+    made.add_argument(
+        "--net",
+        metavar="NET",
+        help=f"a net of your own, {HOW}, or a kind of net; it learns by the preset {OWN_PRESET}, unless one is named",
+    )
     add_flag(made, "--device", "D", Config.options()["device"].left_open)
     add_flag(made, "--minutes", "M", Number(None, "stop then", 0.001, what="a number of minutes"))
     add_flag(made, "--games", "N", Config.options()["games"].left_open)
@@ -111,7 +119,7 @@ class Job:
         where += f", {self.group.size} processes" if self.group.size > 1 else ""
         begun = f", from {learner.games:,} games on" if learner.games else ""
         print(json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
-        print(f"{run.folder}: {net.kind} net of {count:,} weights on {where}{begun}", file=sys.stderr)
+        print(f"{run.folder}: {net.title} net of {count:,} weights on {where}{begun}", file=sys.stderr)
         print(f"watch: tensorboard --logdir {run.folder.parent}", file=sys.stderr, flush=True)
 
 
@@ -145,9 +153,28 @@ def run_command(train: Loop, argv: Sequence[str] | None = None) -> int:
 
 
 def _config(arguments: Namespace) -> Config:
-    config = load_preset(arguments.preset or DEFAULT_PRESET)
+    config = load_preset(arguments.preset or (OWN_PRESET if arguments.net else DEFAULT_PRESET))
+    if arguments.net:
+        config = config.changed(net=_named_net(arguments.net))
     given = {"seed": arguments.seed, "device": arguments.device, "games": arguments.games}
     return config.changed(arguments.set, **{key: value for key, value in given.items() if value is not None})
+
+
+def _named_net(name: str) -> dict[str, Any]:
+    """The configuration of the net that ``--net`` names; a user's class is imported for it, and from now on known."""
+    if name in KINDS:
+        return {"kind": name}
+    if ":" not in name:
+        raise UsageError(f"--net {name}: {did_you_mean(name, KINDS)}; or write {HOW}")
+    made_of = name_class(name)
+    return {"kind": ModuleOptions.kind, "source": full_source(name), "options": checked_options(made_of, {})}
+
+
+def _renamed(config: Config, name: str) -> Config:
+    """A run's configuration with the class of its net where the user says that it is now."""
+    if config.net["kind"] != ModuleOptions.kind or name in KINDS:
+        raise UsageError(f"--net cannot go with --resume here: the run goes on with its {config.net['kind']} net")
+    return config.changed(net=config.net | {"source": _named_net(name)["source"]})
 
 
 def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
@@ -167,6 +194,8 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
     if config is None:
         run = Run.open(arguments.runs, arguments.resume)
         config = run.config.changed(games=arguments.games or run.config.games)
+        if arguments.net:
+            config = _renamed(config, arguments.net)
     else:
         if code := _prepare(train, arguments, config):
             return code
@@ -176,7 +205,7 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
     device = choose_device(arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
     group = distributed.join(device)
     try:
-        threads = _set_threads(arguments.threads, group)
+        threads = _set_threads(arguments.threads, group, config)
         job = Job(config, device, group, threads, run, arguments.run, arguments.runs, arguments.minutes, arguments.json)
         summary = train(job)
         if group.is_rank_0:
@@ -211,12 +240,15 @@ def _prepare(train: Loop, arguments: Namespace, config: Config) -> int:
     return code
 
 
-def _set_threads(threads: int | None, group: Group) -> int:
-    """Cores for this rank. Torch takes one: games are played in the others meanwhile."""
+def _set_threads(threads: int | None, group: Group, config: Config) -> int:
+    """Cores for this rank. Torch takes half of them, since compiled games are played in the others meanwhile; of a net
+    that does not compile torch plays the games, too, and takes them all."""
     import torch
 
+    from othello_nn.engine.leaf.compile import why_not_compiled
+
     threads = threads or max(1, (os.cpu_count() or 1) // group.local_size)
-    torch.set_num_threads(max(1, threads // 2))
+    torch.set_num_threads(threads if why_not_compiled(config.net) else max(1, threads // 2))
     return threads
 
 

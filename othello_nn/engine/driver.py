@@ -22,9 +22,11 @@ import numpy as np
 
 import othello_nn.engine.midgame as kernels
 import othello_nn.engine.workspace as ws
+from othello_nn.engine.leaf.batched import BatchedEvaluator
 from othello_nn.engine.leaf.compile import shipped_evaluator
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.probcut import MIDGAME_LEVEL, SELECTIVITY_LEVELS, ProbCut
+from othello_nn.engine.rounds import BatchedSearch
 from othello_nn.engine.score import SCORE_DISC
 from othello_nn.engine.threads import BusyTable
 from othello_nn.engine.ttable import TranspositionTable, bucket_address, data_move, table_probe
@@ -51,6 +53,9 @@ PARALLEL_DEPTH = 9  # below this a helper thread costs more than it brings
 # By whether the search uses ProbCut, which reaches so deep that a proof is hardly further.
 EXACT_AHEAD = {False: 6, True: 1}
 WLD_AHEAD = {False: 10, True: 8}
+# Asked in batches, a net takes as long for a few plies as the solver, which does not need it, for many empties: 10 to
+# 14 more of them (`batched-leaves`).
+BATCHED_EXACT_AHEAD, BATCHED_WLD_AHEAD = 11, 14
 # The solver's quick looks before the exact search, by empties.
 PRESEARCH_EMPTIES = 13
 SELECTIVE_EMPTIES = {5: 18, 4: 22}
@@ -129,6 +134,8 @@ class Engine:
     """A search with its memory: evaluator, transposition table, one workspace a thread."""
 
     def __init__(self, evaluator=None, options: Options | None = None):
+        if hasattr(evaluator, "as_evaluator"):  # a net
+            evaluator = evaluator.as_evaluator()
         self.evaluator, self.options = evaluator, options or Options()
         self.leaf = Mobility() if evaluator is None else getattr(evaluator, "leaf", evaluator)
         self.table = TranspositionTable(self.options.table_mb)
@@ -144,6 +151,10 @@ class Engine:
             space[ws.SWITCHES] = self._switches()
             space[ws.PROBCUT] = 0 if self._probcut is None else self._probcut.ctypes.data
             space[ws.BUSY] = self._busy.address if threads > 1 else 0
+        self._batched: BatchedSearch | None = None
+        self._solver: Engine | None = None
+        if isinstance(evaluator, BatchedEvaluator):
+            self._batched = BatchedSearch(evaluator, threads, self._workspaces[0], self._stop)
 
     def _switches(self) -> int:
         switches = self.options.switches
@@ -157,12 +168,20 @@ class Engine:
         """End the running search at once; it returns what it has. May be called from any thread."""
         self._expired = True
         self._stop[ASKED] = 1
+        if self._batched is not None:
+            self._batched.wake()
+        if self._solver is not None:
+            self._solver.stop()
 
     def clear(self) -> None:
         """Forget everything learnt from earlier searches."""
         self.table.clear()
         for space in self._workspaces:
             space.words[ws.KILLERS // 8 : ws.FRAMES // 8] = 0
+        if self._batched is not None:
+            self._batched.clear()
+        if self._solver is not None:
+            self._solver.clear()
 
     def search(self, position: Position, limit: Limit | None = None, on_iteration=None) -> Result:
         """The best move within the limits. Near the end of the game the search becomes an exact solution.
@@ -174,6 +193,10 @@ class Engine:
 
     def solve(self, position: Position, *, wld: bool = False, limit: Limit | None = None, on_iteration=None) -> Result:
         """The exact score, or only win, draw or loss (±1, 0). A limit may end it early: then ``exact`` is false."""
+        if self._batched is not None:
+            # The looks before the proof are many: a compiled evaluator's, in a table of their own.
+            self._solver = self._solver or Engine(self.leaf, self.options)
+            return self._solver.solve(position, wld=wld, limit=limit, on_iteration=on_iteration)
         result = self._run(position, partial(self._solve_steps, wld=wld), limit or Limit(), on_iteration)
         if wld and position.is_over:
             result = replace(result, wld=True, score=float(np.sign(result.score)))
@@ -185,6 +208,14 @@ class Engine:
     def _middle(self) -> int:
         return MIDGAME_LEVEL if self._probcut is not None else 0
 
+    @property
+    def _ahead(self) -> tuple[int, int]:
+        """How far the solver reaches beyond a search that takes as long: exactly, and for win, draw or loss."""
+        if self._batched is not None:
+            return BATCHED_EXACT_AHEAD, BATCHED_WLD_AHEAD
+        selective = self._probcut is not None
+        return EXACT_AHEAD[selective], WLD_AHEAD[selective]
+
     def _search_steps(self, work: _Work) -> Iterator[_Step]:
         """One ply deeper each time, then the end of the game when it comes within reach.
 
@@ -194,12 +225,12 @@ class Engine:
         """
         empties = work.position.empties
         last = min(work.limit.depth or MAX_DEPTH, MAX_DEPTH)
-        selective = self._probcut is not None
+        exact_ahead, wld_ahead = self._ahead
         for depth in range(1, min(last, empties - 1) + 1):
             done, by_rule = depth - 1, work.limit.depth is None
-            if by_rule and empties <= done + EXACT_AHEAD[selective]:
+            if by_rule and empties <= done + exact_ahead:
                 break
-            if by_rule and empties <= done + WLD_AHEAD[selective] and not self._time_for_exact(work):
+            if by_rule and empties <= done + wld_ahead and not self._time_for_exact(work):
                 yield from self._end_steps(empties, wld=True)
                 break
             yield _Step(depth, self._middle)
@@ -251,6 +282,8 @@ class Engine:
                 space[counter] = 0
             space[ws.TABLE_AGE] = self.table.age
             space[ws.NODE_LIMIT] = np.iinfo(np.int64).max
+        if self._batched is not None:
+            self._batched.begin(limit.seconds)
         work = _Work(position, limit, started, on_iteration, np.array(position.legal_moves, np.int64))
         # Without a clock, and outside the main thread, which alone hears Ctrl-C, nothing needs a second thread.
         alone = limit.seconds is None and threading.current_thread() is not threading.main_thread()
@@ -351,10 +384,13 @@ class Engine:
                 self._stop[FINISHED] = 1  # the others need not finish
             return int(score), values, complete, space[ws.ROOT_DONE]
 
-        self._busy.marks[:] = 0  # a thread that was stopped has left its marks behind
-        futures = [self._pool.submit(run, space) for space in others]
-        results = [run(first)]
-        results += [future.result() for future in futures]
+        if self._batched is not None and depth < position.empties:
+            results = [self._batched.root(position, work.moves, (alpha, beta), depth, work.score, self._pool)]
+        else:
+            self._busy.marks[:] = 0  # a thread that was stopped has left its marks behind
+            futures = [self._pool.submit(run, space) for space in others]
+            results = [run(first)]
+            results += [future.result() for future in futures]
         self._stop[FINISHED] = 0
         out_of_nodes = any(space[ws.NODES] >= space[ws.NODE_LIMIT] for space in spaces)
         # Prefer a complete result; else the one that got furthest, whose finished moves still count.
@@ -429,10 +465,15 @@ class Engine:
 
     def _table_move(self, position: Position) -> Move | None:
         mover, opponent = np.uint64(position.mover), np.uint64(position.opponent)
-        bucket = bucket_address(self.table.address, np.uint64(self.table.mask), mover, opponent)
-        data = table_probe(bucket, mover, opponent)
+        data = self._table_data(mover, opponent)
+        if self._batched is not None and not position.black_to_move:
+            data = self._table_data(~mover, opponent) or data
         square = int(data_move(data)) if data else PASS
         return Move(square) if position.legal_mask >> max(square, 0) & 1 and square >= 0 else None
+
+    def _table_data(self, mover: np.uint64, opponent: np.uint64) -> int:
+        bucket = bucket_address(self.table.address, np.uint64(self.table.mask), mover, opponent)
+        return table_probe(bucket, mover, opponent)
 
 
 COUNTERS = {"nodes": ws.NODES, "cut_nodes": ws.CUT_NODES, "cut_first": ws.CUT_FIRST, "cut_moves": ws.CUT_MOVES}

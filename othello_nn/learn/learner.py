@@ -29,7 +29,7 @@ from othello_nn.config import Config, ConfigError
 from othello_nn.engine.leaf.compile import Evaluator
 from othello_nn.errors import OthelloError
 from othello_nn.kernels.chance import seed_word
-from othello_nn.nets import Net, load_net, make_net
+from othello_nn.nets import ModuleNet, Net, load_net, make_net
 from othello_nn.resources import NoNetError, find_net
 
 Arrays = dict[str, np.ndarray]
@@ -107,11 +107,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 def first_net(config: Config) -> Net:
     """The net that learning starts from, on the CPU: ``init``'s weights, or fresh ones that hang on the seed alone."""
     net = make_net(config.net)
+    if not any(parameter.requires_grad for parameter in net.parameters()):
+        raise ConfigError(f"{net.title} has no weights that could learn")
     net.reset_parameters(torch.Generator().manual_seed(seed_of(config.seed, 1)))
     if config.init:
         path = _init_path(config)
-        given = load_net(path)
-        if _shape(given.config) != _shape(net.config):
+        # Somebody's weights may be put into the user's own class; theirs is not asked for.
+        given = load_net(path, module=net.made_of if isinstance(net, ModuleNet) else None)
+        if not _is_alike(given, net):
             raise ConfigError(f"init: {path} holds a net of another shape than this run's")
         net.load_state_dict(given.state_dict())
     return net
@@ -123,6 +126,14 @@ def origin(config: Config) -> dict[str, Any]:
         return read_meta(_init_path(config))["info"].get("recipe", {}) if config.init else {}
     except OthelloError:
         return {}
+
+
+def _is_alike(given: Net, net: Net) -> bool:
+    """Whether a net can have another's weights. Which of a user's options have a say in that, only its state shows."""
+    if not isinstance(net, ModuleNet):
+        return _shape(given.config) == _shape(net.config)
+    theirs, ours = ({name: tensor.shape for name, tensor in each.state_dict().items()} for each in (given, net))
+    return theirs == ours
 
 
 def _shape(config: dict[str, Any]) -> dict[str, Any]:

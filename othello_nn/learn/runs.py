@@ -102,6 +102,15 @@ class Run:
         """All its games were learnt when its net was saved."""
         return self.net_path.is_file() and read_meta(self.net_path)["info"].get("progress") == 1
 
+    def remove_if_unused(self) -> None:
+        """Take back what ``create`` made, and the curves, unless there is a state or a net to keep."""
+        if self.state_path.exists() or self.net_path.exists():
+            return
+        with suppress(OSError):
+            for path in (self.folder / CONFIG_FILE, *self.folder.glob("events.out.*")):
+                path.unlink()
+            self.folder.rmdir()
+
     def write_config(self) -> None:
         text = json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False)
         write_whole(self.folder / CONFIG_FILE, text.encode())

@@ -85,7 +85,7 @@ class Trainer:
         self.minutes, self.quiet = minutes, quiet
         measure = self.config.measure
         # The other ranks on this machine wait while rank 0 measures, so their cores are free.
-        self.strength = Strength(measure.double_games, self.config.seed, threads * group.local_size)
+        self.strength = Strength(measure.double_games, self.config.seed, threads * group.local_size, measure.seconds)
         self.scores: dict[str, float] = {}
         self.time_to_log, self.time_to_measure, self.time_to_show = (
             Timer(seconds) for seconds in (LOG_SECONDS, measure.seconds, measure.pictures_seconds)
@@ -121,14 +121,28 @@ class Trainer:
         self._open.enter_context(self._stoppable())
         quiet = self.quiet or not self.is_rank_0
         self._bar = self._open.enter_context(progress("training", BAR, counted=False, quiet=quiet))
-        if self.is_rank_0:
-            self._logger = Logger(self.run.folder, self.learner.games)
-            self.strength.remember(self.learner)
-            if not self.learner.games:
-                self._logger.config(self.config.as_dict())
-                self.measure()
-                self.show()
+        try:
+            if self.is_rank_0:
+                self._begin()
+        except BaseException:
+            self._open.close()
+            self._give_up()
+            raise
         return self
+
+    def _begin(self) -> None:
+        self._logger = Logger(self.run.folder, self.learner.games)
+        self.strength.remember(self.learner)
+        if not self.learner.games:
+            self._logger.config(self.config.as_dict())
+            self.measure()
+            self.show()
+
+    def _give_up(self) -> None:
+        """A run that failed before it learnt anything leaves no folder behind: there is nothing to look at."""
+        self._logger.close()
+        if self.is_rank_0 and not self.learner.games:
+            self.run.remove_if_unused()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -141,6 +155,8 @@ class Trainer:
                 self.save()
                 self.group.barrier()
             self._logger.close()
+        if error is not None:
+            self._give_up()
         if error is not None and is_out_of_memory(error):
             traceback.clear_frames(trace)  # they hold on to what the step had allocated
             advice = self.learner.when_out_of_memory()

@@ -8,8 +8,9 @@ trained. Nothing here or in the nets asks the device for a number, so a GPU is n
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +34,12 @@ def unsquash(value: Tensor) -> Tensor:
 def boards(mover: Tensor, opponent: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """Squares as numbers ``[N, 64]``: +1 mover, −1 opponent, 0 empty."""
     return (_bits(mover) - _bits(opponent)).to(dtype)
+
+
+def piece_planes(mover: Tensor, opponent: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Planes of 0 and 1, ``[N, 3, 8, 8]``: the mover's discs, the opponent's, the empty squares."""
+    both = torch.stack((mover, opponent, (mover | opponent) ^ -1), 1)
+    return _bits(both).view(-1, 3, 8, 8).to(dtype)
 
 
 def _bits(board: Tensor) -> Tensor:
@@ -60,6 +67,8 @@ class Net(nn.Module):
     options: NetOptions
     scale: float
     """Discs that make the squash's argument 1."""
+    as_evaluator: ClassVar[Callable[..., Any]]
+    """What ``Engine`` makes of a net; ``batched.py``, which is built on this module, puts it here."""
 
     def __init__(self, options: NetOptions):
         super().__init__()
@@ -70,9 +79,26 @@ class Net(nn.Module):
         return self.options.kind
 
     @property
+    def title(self) -> str:
+        """What it is called where people read it."""
+        return self.kind
+
+    @property
     def config(self) -> dict[str, Any]:
         """The kind and every option, as JSON can hold them."""
         return self.options.as_dict()
+
+    @contextmanager
+    def learning(self, seed: int) -> Iterator[None]:
+        """As long as weights move: layers that normalise or forget do so, by chance that hangs on the seed alone."""
+        device = next(self.parameters()).device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            self.train()
+            try:
+                yield
+            finally:
+                self.eval()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Start afresh, with the parameters where they are."""
@@ -91,10 +117,13 @@ class Net(nn.Module):
 
 
 def make_net(config: Mapping[str, Any] | NetOptions) -> Net:
-    """A new net. What the configuration does not say has its default."""
+    """A new net. What the configuration does not say has its default.
+
+    It is there to judge (``eval``) whenever it is not ``learning``.
+    """
     options = config if isinstance(config, NetOptions) else net_options(config)
     module, name = options.net_class.split(":")
-    return getattr(importlib.import_module(module), name)(**vars(options))
+    return getattr(importlib.import_module(module), name)(**vars(options)).eval()
 
 
 def needs_colour(black_to_move: Tensor | None, what: str) -> Tensor:

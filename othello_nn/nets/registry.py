@@ -9,7 +9,9 @@ othello_nn.kinds.NetError: unknown option 'map' of a triangle net; did you mean 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,10 @@ import numpy as np
 import torch
 
 from othello_nn.checkpoint import UNIT, Checkpoint, Checks, check_positions
+from othello_nn.kinds import ModuleOptions, net_options
+from othello_nn.modules import ModuleError, name_class
 from othello_nn.nets.base import Net, NetError, make_net
+from othello_nn.nets.module import ModuleNet
 from othello_nn.nets.ntuple import NTupleNet
 from othello_nn.resources import find_net
 
@@ -30,16 +35,26 @@ def export(
     The tables of an n-tuple net with one number a cell become 16-bit integers, ``UNIT`` to a disc, unless
     ``quantise`` is False; the checks are those of the net as it will be read back.
     """
-    arrays = {}
-    for name, tensor in net.state_dict().items():
-        array = tensor.detach().to("cpu", torch.float32).numpy().copy()
-        if not np.isfinite(array).all():
-            raise NetError(f"{name} holds numbers that are not finite: the net cannot be saved")
-        arrays[name] = array
+    arrays = {name: _array(name, tensor) for name, tensor in net.state_dict().items()}
     if quantise and isinstance(net, NTupleNet) and net.dim == 1:
         arrays["weight"] = _quantised(arrays["weight"], shared=net.weight.shape[0] > net.stages)
     bare = Checkpoint(net=net.config, arrays=arrays, info=dict(info or {}))
-    return dataclasses.replace(bare, checks=_checks(load_net(bare), checks, seed)) if checks else bare
+    if not checks:
+        return bare
+    as_read = copy.deepcopy(net).cpu().eval()
+    _put_in(as_read, bare, "the net")
+    return dataclasses.replace(bare, checks=_checks(as_read, checks, seed))
+
+
+def _array(name: str, tensor: Any) -> np.ndarray:
+    """A part of a net's state as files hold it."""
+    if not isinstance(tensor, torch.Tensor) or tensor.is_complex():
+        raise NetError(f"{name} is no tensor of real numbers: the net cannot be saved")
+    kept = torch.float32 if tensor.is_floating_point() else torch.int64
+    array = tensor.detach().to("cpu", kept).numpy().copy()
+    if not np.isfinite(array).all():
+        raise NetError(f"{name} holds numbers that are not finite: the net cannot be saved")
+    return array
 
 
 def _checks(net: Net, count: int, seed: int) -> Checks:
@@ -63,12 +78,33 @@ def _quantised(weight: np.ndarray, shared: bool) -> np.ndarray:
     return quanta.astype(np.int16)
 
 
-def load_net(source: Checkpoint | str | Path) -> Net:
-    """The net of a checkpoint, of a file, or by its name (``find_net``), in float32 on the CPU."""
+def load_net(source: Checkpoint | str | Path, module: type[torch.nn.Module] | str | None = None) -> Net:
+    """The net of a checkpoint, of a file, or by its name (``find_net``), in float32 on the CPU.
+
+    ``module`` is the class of a net that is a user's own, or where it is, ``FILE.py:Class``. Without it that must have
+    been named before (``othello_nn/modules.py``): a file alone makes nobody's code run.
+    """
     where = "the checkpoint" if isinstance(source, Checkpoint) else str(source)
     if not isinstance(source, Checkpoint):
         source = Checkpoint.load(find_net(source) if isinstance(source, str) else source)
-    net = make_net(source.net)
+    try:
+        net = make_net(source.net) if module is None else _of_class(source.net, module)
+    except ModuleError as error:
+        raise NetError(f"{where}: {error}") from None
+    _put_in(net, source, where)
+    return net
+
+
+def _of_class(config: Mapping[str, Any], module: type[torch.nn.Module] | str) -> ModuleNet:
+    options = net_options(config)
+    if not isinstance(options, ModuleOptions):
+        raise NetError(f"a {options.kind} net is no module of a user's own")
+    made_of = name_class(module) if isinstance(module, str) else module
+    return ModuleNet(made_of, options.told, options.scale)
+
+
+def _put_in(net: Net, source: Checkpoint, where: str) -> None:
+    """Give a net the weights of a checkpoint."""
     state = net.state_dict()
     if state.keys() != source.arrays.keys():
         odd = sorted(state.keys() ^ source.arrays.keys())
@@ -76,6 +112,5 @@ def load_net(source: Checkpoint | str | Path) -> Net:
     for name, array in source.float_arrays.items():
         if array.shape != tuple(state[name].shape):
             raise NetError(f"{where}: {name!r} has the shape {array.shape}, expected {tuple(state[name].shape)}")
-        state[name] = torch.from_numpy(array)
+        state[name] = torch.from_numpy(array).to(state[name].dtype)
     net.load_state_dict(state)
-    return net

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from othello_nn.kinds import DoubledOptions, NetOptions, StagedOptions
-from othello_nn.nets.base import Net, count_discs, make_net, needs_colour, unsquash
+from othello_nn.nets.base import Net, count_discs, make_net, needs_colour, piece_planes, squash, unsquash
 
 Pattern = Net | NetOptions | Mapping[str, Any]
 """What is copied: a net, or the configuration of one."""
@@ -37,7 +37,8 @@ class Staged(Net):
     """Leouski's application coefficients: value = Σ_i coefficients[n, i] · value of net i, with n discs on the board.
 
     ``coefficients`` ``[65, nets]`` are exp(−(n − centre)² / width²). They do not add up to 1 (1.21 with 34 discs), so
-    the blend can pass ±1. With ``gate="learned"`` they are only where training starts.
+    the blend can pass ±1. With ``gate="learned"`` they are only where training starts. With ``gate="network"``
+    (Leouski's future work) a small network of the position adds to them: at first nothing.
     """
 
     def __init__(self, net: Pattern, **given: Any):
@@ -52,6 +53,10 @@ class Staged(Net):
             self.coefficients = nn.Parameter(coefficients)
         else:
             self.register_buffer("coefficients", coefficients)
+        if self.gate == "network":
+            self.gate_hidden = nn.Linear(128, options.gate_units)
+            self.gate_output = nn.Linear(options.gate_units, len(self.centres))
+            self._reset_gate(None)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -70,11 +75,29 @@ class Staged(Net):
             net.reset_parameters(generator)
         with torch.no_grad():
             self.coefficients.copy_(self._gaussians())
+        if self.gate == "network":
+            self._reset_gate(generator)
+
+    def _reset_gate(self, generator: torch.Generator | None) -> None:
+        bound = 128**-0.5
+        with torch.no_grad():
+            for parameter in self.gate_hidden.parameters():
+                parameter.uniform_(-bound, bound, generator=generator)
+            for parameter in self.gate_output.parameters():
+                parameter.zero_()  # at first the coefficients are the fixed ones
+
+    def blend(self, mover: Tensor, opponent: Tensor) -> Tensor:
+        """The coefficients of positions, ``[N, nets]``."""
+        coefficients = self.coefficients.index_select(0, count_discs(mover, opponent))
+        if self.gate != "network":
+            return coefficients
+        squares = piece_planes(mover, opponent, self.coefficients.dtype).flatten(1).narrow(1, 0, 128)
+        return coefficients + self.gate_output(squash(self.gate_hidden(squares)))
 
     def forward(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor | None = None) -> Tensor:
         """The blend itself."""
         values = torch.stack([net(mover, opponent, black_to_move) for net in self._inner], 1)  # [N, nets]
-        return (self.coefficients.index_select(0, count_discs(mover, opponent)) * values).sum(1)
+        return (self.blend(mover, opponent) * values).sum(1)
 
     def discs(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor | None = None) -> Tensor:
         return self.scale * unsquash(self(mover, opponent, black_to_move))

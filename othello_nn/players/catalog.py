@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from othello_nn.players.base import Player, PlayerError
 from othello_nn.players.simple import FEWEST_DISCS, MOST_DISCS, SWH, OnePlyPlayer, RandomPlayer, SquareWeights
@@ -28,8 +28,10 @@ from othello_nn.resources import (
 if TYPE_CHECKING:
     from othello_nn.engine import Limit
 
-TUPLES = "tuples:"
-SEARCH_KEYS = tuple(key for key in KEYS if key != "timeout")
+TUPLES, MODULE = "tuples:", "module:"
+TORCH_KEYS = ("device", "batch")
+SEARCH_KEYS = tuple(key for key in KEYS if key not in ("timeout", "net", *TORCH_KEYS))
+NET_KEYS = (*SEARCH_KEYS, *TORCH_KEYS)
 _SHIPPED = {
     BEST: "the strongest net",
     "league": "the Othello League's specialist, which knows how to beat swh at depth=1 and little else",
@@ -57,12 +59,16 @@ def make_player(
     *,
     seconds: float = DEFAULT_SECONDS,
     runs: Path = RUNS,
+    net: Any = None,
 ) -> Player:
     """The player that ``NAME[:key=value,…]`` stands for; NAME is in ``player_names()``, or what ``find_net`` knows.
 
     ``rng`` is where its chance comes from (seed 0 if left out), ``seconds`` its time for a move if the specification
-    sets no limit, ``runs`` the folder where runs are found by their names.
+    sets no limit, ``runs`` the folder where runs are found by their names. With ``net``, an evaluator or a torch net,
+    the player searches with that, and NAME is only what it is called: ``make_player("mine:depth=2", net=net)``.
     """
+    if net is not None:
+        return _net_player(parse_spec(spec) if isinstance(spec, str) else spec, net, rng or random.Random(0), seconds)
     spec, entry = find_player(spec, runs)
     return entry.make(spec, rng or random.Random(0), seconds)
 
@@ -71,11 +77,15 @@ def find_player(spec: str | PlayerSpec, runs: Path = RUNS) -> tuple[PlayerSpec, 
     """The specification and what it stands for, checked as far as that can be done without making the player."""
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     entry = _find(spec, runs)
-    for key in spec.given:
-        if key not in entry.keys:
-            quotes = "; what belongs to the command has to be in quotes" if spec.is_command else ""
-            raise PlayerError(f"{spec.name} has no key {key!r}; it takes {', '.join(entry.keys) or 'none'}{quotes}")
+    _check_keys(spec, entry.keys)
     return spec, entry
+
+
+def _check_keys(spec: PlayerSpec, keys: tuple[str, ...]) -> None:
+    for key in spec.given:
+        if key not in keys:
+            quotes = "; what belongs to the command has to be in quotes" if spec.is_command else ""
+            raise PlayerError(f"{spec.name} has no key {key!r}; it takes {', '.join(keys) or 'none'}{quotes}")
 
 
 def player_names(runs: Path = RUNS) -> dict[str, Entry]:
@@ -110,6 +120,8 @@ def _find(spec: PlayerSpec, runs: Path) -> Entry:
         return names[spec.name]
     if spec.name.startswith(TUPLES):
         return _tuples_entry(spec.name.removeprefix(TUPLES))
+    if spec.name.startswith(MODULE):
+        return _module_entry(spec.name.removeprefix(MODULE), runs)
     if spec.is_command:
         return _external_entry(spec.name)
     try:
@@ -166,9 +178,17 @@ def _evaluator_entry(description: str, path: Path) -> Entry:
     def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
         from othello_nn.players.searching import SearchPlayer, table_evaluator
 
-        return SearchPlayer(spec, table_evaluator(path), _time_limit(seconds), rng)
+        return SearchPlayer(spec, table_evaluator(path, spec.device, spec.batch), _time_limit(seconds), rng)
 
-    return Entry(description, SEARCH_KEYS, f"seconds={DEFAULT_SECONDS}", make)
+    return Entry(description, NET_KEYS, f"seconds={DEFAULT_SECONDS}", make)
+
+
+def _net_player(spec: PlayerSpec, net: Any, rng: random.Random, seconds: float) -> Player:
+    """A player with an evaluator, or a torch net, that the caller has."""
+    from othello_nn.players.searching import SearchPlayer, net_evaluator
+
+    _check_keys(spec, NET_KEYS)
+    return SearchPlayer(spec, net_evaluator(net, spec.name, spec.device, spec.batch), _time_limit(seconds), rng)
 
 
 def _tuples_entry(file: str) -> Entry:
@@ -182,6 +202,17 @@ def _tuples_entry(file: str) -> Entry:
         return SearchPlayer(spec, load_tuples(file), Limit(depth=1), rng)
 
     return Entry(f"search with the n-tuples in {Path(file).name}", SEARCH_KEYS, "depth=1", make)
+
+
+def _module_entry(source: str, runs: Path) -> Entry:
+    def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+        from othello_nn.players.own import own_evaluator
+        from othello_nn.players.searching import SearchPlayer
+
+        evaluator = own_evaluator(source, spec.net, runs, spec.device, spec.batch)
+        return SearchPlayer(spec, evaluator, _time_limit(seconds), rng)
+
+    return Entry(f"search with your own net {source}", (*NET_KEYS, "net"), f"seconds={DEFAULT_SECONDS}", make)
 
 
 def _external_entry(name: str) -> Entry:

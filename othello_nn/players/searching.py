@@ -13,7 +13,8 @@ from typing import Any
 from othello_nn.checkpoint import read_meta
 from othello_nn.engine import Engine, Limit, Options, Result
 from othello_nn.engine.clock import make_clock
-from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator, load_evaluator
+from othello_nn.engine.leaf.batched import BatchedEvaluator
+from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator, load_evaluator, why_not_compiled
 from othello_nn.engine.leaf.tables import TableEvaluator, weighted_squares
 from othello_nn.game.position import Position
 from othello_nn.players.base import BasePlayer, Choice, PlayerError
@@ -112,10 +113,11 @@ def _options(spec: PlayerSpec, limit: Limit) -> Options:
     return Options(table_mb=spec.table or (SHALLOW_TABLE_MB if shallow else TABLE_MB), **given)
 
 
-def table_evaluator(path: Path) -> Evaluator:
-    """The evaluator in a file, loaded once however many players use it."""
+def table_evaluator(path: Path, device: str | None = None, batch: int | None = None) -> Evaluator | BatchedEvaluator:
+    """The evaluator in a file, loaded once however many players use it: compiled if that can be done, else a torch net
+    on ``device`` that is asked for ``batch`` positions at once. Both are for the latter only."""
     try:
-        return _load(path, path.stat().st_mtime_ns)
+        return _load(path, path.stat().st_mtime_ns, device, batch)
     except FileNotFoundError:
         raise PlayerError(f"there is no evaluator at {str(path)!r}") from None
     except OSError as error:
@@ -124,10 +126,33 @@ def table_evaluator(path: Path) -> Evaluator:
         raise PlayerError(str(error)) from None
 
 
+def net_evaluator(net: Any, name: str, device: str | None = None, batch: int | None = None) -> Any:
+    """What the search makes of a torch net; an evaluator stays what it is."""
+    if device is None and batch is None:
+        return net.as_evaluator(name) if hasattr(net, "as_evaluator") else net
+    if not hasattr(net, "as_evaluator") or not why_not_compiled(net.config):
+        raise PlayerError(f"{name} is not evaluated in batches; leave out {'batch' if device is None else 'device'}=")
+    from othello_nn.nets import batched_evaluator
+
+    try:
+        return batched_evaluator(net, device or "auto", batch, name)
+    except ValueError as error:
+        raise PlayerError(str(error)) from None
+
+
 @lru_cache(maxsize=8)
-def _load(path: Path, mtime_ns: int) -> Any:
-    net = read_meta(path)["net"]
-    if isinstance(net, dict) and net.get("kind") in FITTED_KINDS:
+def _load(path: Path, mtime_ns: int, device: str | None, batch: int | None) -> Any:
+    meta = read_meta(path)
+    net = meta["net"]
+    fitted = isinstance(net, dict) and net.get("kind") in FITTED_KINDS
+    if not fitted and why_not_compiled(net):
+        from othello_nn.nets import batched_evaluator, load_net
+
+        return batched_evaluator(load_net(path), device or "auto", batch, path.stem, meta["info"])
+    if device is not None or batch is not None:
+        key = "device" if device is not None else "batch"
+        raise PlayerError(f"{path.stem} is compiled for the CPU and asked for one position at a time; leave out {key}=")
+    if fitted:
         module, name = FITTED_KINDS[net["kind"]].split(":")
         return getattr(importlib.import_module(f"othello_nn.players.{module}"), name).load(path)
     return load_evaluator(path).laid_out()

@@ -6,6 +6,8 @@ last word that looks like keys but is part of the command is put in quotes.
 
 >>> parse_spec("swh:depth=3,epsilon=0.1")
 PlayerSpec(name='swh', text='swh:depth=3,epsilon=0.1', depth=3, epsilon=0.1)
+>>> parse_spec("module:examples/resnet.py:ResNet:net=mynet-1").name
+'module:examples/resnet.py:ResNet'
 >>> parse_spec("gtp:edax -gtp --log=a:b=c:seconds=2").name
 'gtp:edax -gtp --log=a:b=c'
 >>> parse_spec("swh:dept=3")
@@ -21,9 +23,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from othello_nn.errors import did_you_mean
-from othello_nn.options import Number, Option, Whole
+from othello_nn.options import Number, Option, Whole, Word
 from othello_nn.players.base import PlayerError
-from othello_nn.search_options import CLOCK, DEPTH, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
+from othello_nn.search_options import BATCH, CLOCK, DEPTH, DEVICE, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
 
 _KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
 LIMITS = ("depth", "nodes", "seconds")
@@ -48,7 +50,10 @@ class PlayerSpec:
     search: str | None = None
     table: float | None = None
     clock: str | None = None
+    device: str | None = None
+    batch: int | None = None
     timeout: float | None = None
+    net: str | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -81,7 +86,10 @@ KEYS: dict[str, Option] = {
     "search": DRIVER.left_open,
     "table": TABLE_MB.left_open,
     "clock": CLOCK.left_open,
+    "device": DEVICE.left_open,
+    "batch": BATCH.left_open,
     "timeout": Number(None, "seconds after which a silent program counts as hung", 1e-3, 1e6),
+    "net": Word(None, "the weights of `module:FILE.py:Class`: a run's name or a file", (), "a run's name or a path"),
 }
 assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}
 _KEY = rf"(?:{'|'.join(KEYS)})=[^\s,:'\"]*"

@@ -32,7 +32,15 @@ from othello_nn.engine.leaf.tables import LeafEvaluator, TableEvaluator
 from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.errors import OthelloError
 from othello_nn.game.rules import SYMMETRIES
-from othello_nn.kinds import DoubledOptions, NetOptions, NTupleOptions, StagedOptions, TriangleOptions, net_options
+from othello_nn.kinds import (
+    DoubledOptions,
+    ModuleOptions,
+    NetOptions,
+    NTupleOptions,
+    StagedOptions,
+    TriangleOptions,
+    net_options,
+)
 from othello_nn.resources import BEST, shipped_nets
 
 Arrays = dict[str, np.ndarray]
@@ -234,11 +242,15 @@ def _refusal(options: NetOptions) -> str:
     """Why a net of one value cannot be compiled; nothing if it can."""
     if isinstance(options, DoubledOptions):
         return "a doubled net inside another cannot be compiled"
+    if isinstance(options, ModuleOptions):
+        return "a net of a user's own class cannot be compiled"
     if options.kind not in RULES:
         return f"{options.kind} nets cannot be compiled: the search has no rule for them"
     if isinstance(options, NTupleOptions) and options.dim > max(DIMS):
         return f"an n-tuple net with dim={options.dim} cannot be compiled; the most is {max(DIMS)}"
     if isinstance(options, StagedOptions):
+        if options.gate == "network":
+            return "a staged net whose gate is a network cannot be compiled"
         if isinstance(options.net, StagedOptions) or getattr(options.net, "dim", 1) > 1:
             return "only staged nets of triangle nets or of n-tuple nets with dim=1 can be compiled"
         return _refusal(options.net)

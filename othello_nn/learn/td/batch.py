@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,9 +26,9 @@ __all__ = [
     "START_MOVER",
     "START_OPPONENT",
     "Children",
+    "Rays",
     "as_masks",
     "boards",
-    "default_capacity",
     "expand",
     "final_score",
     "flips",
@@ -40,21 +41,38 @@ __all__ = [
 ]
 
 SQUARES = 64
-# Each axis: its shift, and the squares where a disc can be turned along it, those with a neighbour on both sides. No
-# run of such discs wraps round an edge, and none holds the sign bit, so these masks also clean up after right shifts.
-_AXES = (
-    (1, 0x7E7E7E7E7E7E7E7E),
-    (8, 0x00FFFFFFFFFFFF00),
-    (7, 0x007E7E7E7E7E7E00),
-    (9, 0x007E7E7E7E7E7E00),
-)
+FILES_INNER = 0x7E7E7E7E7E7E7E7E
+RANKS_INNER = 0x00FFFFFFFFFFFF00
 
-CHILDREN_EACH = 24
-"""Room for moves per position in a large batch. Games average 8 moves a position and 12 at their widest."""
-CHILDREN_MOST = 34
-"""Room per position in a small batch, where the average is no guide: the most that a search through random boards with
-their centre filled has found, far more than games have."""
-SMALL_BATCH = 64
+MOST_CHILDREN = 34
+"""The most moves of one position: the most that a search through random boards with their centre filled has found, far
+more than games have."""
+
+
+class Rays(NamedTuple):
+    """The four axes of the board as lanes ``[4]``: a row, a falling diagonal, a file, a rising one.
+
+    One operation then works along all four, where a loop over the directions would launch eight. They are computed on
+    the device, since a copy from the host would wait for it. Whoever needs them often makes them once.
+    """
+
+    step: Tensor
+    """How far apart two neighbours are: 1, 7, 8, 9."""
+    two_steps: Tensor
+    inner: Tensor
+    """The squares with a neighbour on both sides, where a disc can be turned. No run of such discs wraps round an edge,
+    and none holds the sign bit, so these masks also clean up after right shifts."""
+
+    @classmethod
+    def on(cls, device: torch.device | str) -> Rays:
+        lane = torch.arange(4, device=device)
+        step = torch.where(lane == 0, 1, lane + 6)
+        by_file = torch.where(lane == 2, -1, FILES_INNER)
+        return cls(step, 2 * step, torch.where(lane == 0, by_file, by_file & RANKS_INNER))
+
+    def beside(self, board: Tensor) -> Rays:
+        """Shaped so that a board of this shape gets the lanes as a first dimension."""
+        return Rays(*(lanes.view(4, *(1 for _ in board.shape)) for lanes in self))
 
 
 def signed(mask: int) -> int:
@@ -90,54 +108,53 @@ def popcount(board: Tensor) -> Tensor:
     return (fields * 0x0101010101010101) >> 56  # the top byte is at most 64, so never negative
 
 
-def _shift(board: Tensor, by: int) -> Tensor:
-    return board << by if by > 0 else board >> -by
-
-
-def _run(start: Tensor, inner: Tensor, pairs: Tensor, by: int) -> Tensor:
-    """The discs of ``inner`` in unbroken runs that begin beside ``start``, up to six, in one direction.
+def _runs(start: Tensor, inner: Tensor, rays: Rays) -> tuple[Tensor, Tensor]:
+    """The discs of ``inner`` in unbroken runs of up to six that begin beside ``start``, up and down each axis.
 
     ``pairs`` are the discs of ``inner`` whose predecessor is in ``inner`` too: two steps at a time.
     """
-    run = _shift(start, by).bitwise_and_(inner)
-    run |= _shift(run, by).bitwise_and_(inner)
-    run |= _shift(run, 2 * by).bitwise_and_(pairs)
-    run |= _shift(run, 2 * by).bitwise_and_(pairs)
-    return run
+    step, two_steps, _ = rays
+    pairs = (inner << step).bitwise_and_(inner)
+    up = (start << step).bitwise_and_(inner)
+    up |= (up << step).bitwise_and_(inner)
+    up |= (up << two_steps).bitwise_and_(pairs)
+    up |= (up << two_steps).bitwise_and_(pairs)
+    pairs = pairs >> step
+    down = (start >> step).bitwise_and_(inner)
+    down |= (down >> step).bitwise_and_(inner)
+    down |= (down >> two_steps).bitwise_and_(pairs)
+    down |= (down >> two_steps).bitwise_and_(pairs)
+    return up, down
 
 
-def _directions(opponent: Tensor):
-    """For each of the eight directions: its signed shift, and ``inner`` and ``pairs`` as ``_run`` wants them."""
-    for shift, mask in _AXES:
-        inner = opponent & mask
-        pairs = (inner << shift).bitwise_and_(inner)
-        yield shift, inner, pairs
-        yield -shift, inner, pairs >> shift
+def _joined(lanes: Tensor) -> Tensor:
+    """The squares in any of the four lanes."""
+    half = lanes[:2] | lanes[2:]
+    return half[0] | half[1]
 
 
-def legal_moves(mover: Tensor, opponent: Tensor) -> Tensor:
+def legal_moves(mover: Tensor, opponent: Tensor, rays: Rays | None = None) -> Tensor:
     """The empty squares where the mover turns at least one disc."""
     mover, opponent = torch.broadcast_tensors(mover, opponent)
-    legal = torch.zeros_like(mover)
-    for by, inner, pairs in _directions(opponent):
-        legal |= _shift(_run(mover, inner, pairs, by), by)
-    return legal.bitwise_and_(~(mover | opponent))
+    rays = (rays or Rays.on(mover.device)).beside(mover)
+    up, down = _runs(mover, opponent & rays.inner, rays)
+    beyond = (up << rays.step).bitwise_or_(down >> rays.step)
+    return _joined(beyond).bitwise_and_(~(mover | opponent))
 
 
-def flips(mover: Tensor, opponent: Tensor, square_mask: Tensor) -> Tensor:
+def flips(mover: Tensor, opponent: Tensor, square_mask: Tensor, rays: Rays | None = None) -> Tensor:
     """The discs that turn over when the mover plays the square of a one-bit mask; 0 if the mask is 0."""
     mover, opponent, square_mask = torch.broadcast_tensors(mover, opponent, square_mask)
-    turned = torch.zeros_like(mover)
-    for by, inner, pairs in _directions(opponent):
-        run = _run(square_mask, inner, pairs, by)
-        outflanked = _shift(run, by).bitwise_and_(mover) != 0
-        turned |= run.mul_(outflanked)
-    return turned
+    rays = (rays or Rays.on(mover.device)).beside(mover)
+    up, down = _runs(square_mask, opponent & rays.inner, rays)
+    up *= (up << rays.step).bitwise_and_(mover) != 0
+    down *= (down >> rays.step).bitwise_and_(mover) != 0
+    return _joined(up.bitwise_or_(down))
 
 
-def play(mover: Tensor, opponent: Tensor, square_mask: Tensor) -> tuple[Tensor, Tensor]:
+def play(mover: Tensor, opponent: Tensor, square_mask: Tensor, rays: Rays | None = None) -> tuple[Tensor, Tensor]:
     """The boards after a move, already swapped: (new mover, new opponent). A mask of 0 is a pass."""
-    turned = flips(mover, opponent, square_mask)
+    turned = flips(mover, opponent, square_mask, rays)
     return opponent ^ turned, mover ^ turned ^ square_mask
 
 
@@ -200,55 +217,87 @@ class Children:
     """int64 [capacity]: which of the N positions."""
     square: Tensor
     """int64 [capacity]: the move, or PASS."""
-    mover: Tensor
-    """int64 [capacity]: the side that did not make the move."""
-    opponent: Tensor
-    """int64 [capacity]: the side that made it."""
+    boards: Tensor
+    """int64 [2, capacity]: ``mover`` and ``opponent``."""
     valid: Tensor
     """bool [capacity]"""
-    complete: Tensor
-    """bool [N]: all children of the position found room."""
-    dropped: Tensor
-    """int64 []: how many children found no room."""
+    first: Tensor
+    """int64 [N]: the slot of each position's first child, if it has room."""
+    count: Tensor
+    """int64 [N]: how many children each position has, in room or not."""
 
+    @property
+    def mover(self) -> Tensor:
+        """int64 [capacity]: the side that did not make the move."""
+        return self.boards[0]
 
-def default_capacity(positions: int) -> int:
-    """Slots for the children of so many positions."""
-    return positions * (CHILDREN_MOST if positions < SMALL_BATCH else CHILDREN_EACH)
+    @property
+    def opponent(self) -> Tensor:
+        """int64 [capacity]: the side that made it."""
+        return self.boards[1]
+
+    @property
+    def capacity(self) -> int:
+        return self.boards.shape[1]
+
+    @property
+    def complete(self) -> Tensor:
+        """bool [N]: all children of the position found room."""
+        return (self.count == 0) | (self.first + self.count <= self.capacity)
+
+    @property
+    def dropped(self) -> Tensor:
+        """int64 []: how many children found no room."""
+        return (self.count.sum() - self.capacity).clamp(min=0)
 
 
 def expand(
-    mover: Tensor, opponent: Tensor, legal: Tensor, capacity: int | None = None, passes: Tensor | None = None
+    positions: Tensor,
+    legal: Tensor,
+    capacity: int,
+    *,
+    passes: Tensor | None = None,
+    fair: bool = False,
+    rays: Rays | None = None,
 ) -> Children:
-    """The positions after each move in ``legal`` of each of the N positions; all inputs are ``[N]``.
+    """The positions after each move in ``legal`` ``[N]`` of N ``positions`` ``[2, N]``: mover, opponent.
 
     Where ``passes`` (bool) holds, the one child is the position after a pass. The list has ``capacity`` slots whatever
-    the number of moves: shapes that depended on the data would stop the device to ask for it.
+    the number of moves: shapes that depended on the data would stop the device to ask for it. What does not fit is left
+    out from the end of the list; with ``fair`` it is the last moves of the widest positions, and if there are at least
+    N slots each position keeps a move.
     """
-    (positions,) = mover.shape
-    capacity = default_capacity(positions) if capacity is None else capacity
+    device = positions.device
     # A pass takes the place of a move on a1, so that it has one slot.
     choices = unpack(legal if passes is None else torch.where(passes, 1, legal))
-    slot = choices.flatten().cumsum(0) - 1
+    rank = choices.cumsum(1)
+    count = rank[:, -1]
+    if fair:
+        count = torch.minimum(count, _fair_share(count, capacity))
+        choices &= rank <= count.unsqueeze(1)
+    end = count.cumsum(0)
+    first = end - count
     # What has no slot goes to one past the end, which is cut off again.
-    slot = torch.where(choices.flatten() & (slot < capacity), slot, capacity)
-    source = torch.arange(positions * SQUARES, device=mover.device)
-    source = torch.zeros(capacity + 1, dtype=torch.int64, device=mover.device).scatter_(0, slot, source)[:-1]
+    slot = torch.where(choices, rank + (first - 1).unsqueeze(1), capacity).clamp_(max=capacity)
+    source = torch.arange(legal.numel() * SQUARES, device=device)
+    source = torch.zeros(capacity + 1, dtype=torch.int64, device=device).scatter_(0, slot.view(-1), source)[:-1]
     parent, square = source >> 6, source & 63
-    counts = choices.sum(1)
-    total = counts.sum()
-    valid = torch.arange(capacity, device=mover.device) < total
-    square_mask = torch.where(valid, 1 << square, 0)
+    valid = torch.arange(capacity, device=device) < end[-1:]
+    square_mask = valid.long() << square
     if passes is not None:
-        square_mask = torch.where(passes[parent], 0, square_mask)
-        square = torch.where(passes[parent], PASS, square)
-    next_mover, next_opponent = play(mover[parent], opponent[parent], square_mask)
-    return Children(
-        parent=parent,
-        square=square,
-        mover=torch.where(valid, next_mover, 0),
-        opponent=torch.where(valid, next_opponent, 0),
-        valid=valid,
-        complete=(counts == 0) | (counts.cumsum(0) <= capacity),
-        dropped=(total - capacity).clamp(min=0),
-    )
+        passed = passes[parent]
+        square_mask = torch.where(passed, 0, square_mask)
+        square = torch.where(passed, PASS, square)
+    # Nothing can be turned on an empty board: slots that are not in use stay empty.
+    before = positions[:, parent] * valid
+    turned = flips(before[0], before[1], square_mask, rays)
+    # As ``play`` does it, for both sides at once.
+    side = torch.arange(2, device=device).unsqueeze(1)
+    after = before.flip(0) ^ (turned | square_mask * side)
+    return Children(parent=parent, square=square, boards=after, valid=valid, first=first, count=count)
+
+
+def _fair_share(count: Tensor, capacity: int) -> Tensor:
+    """The most children of one position with which those of all have room; int64 []."""
+    share = torch.arange(1, MOST_CHILDREN + 1, device=count.device)
+    return (torch.minimum(count, share.unsqueeze(1)).sum(1) <= capacity).sum()

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor
 
 from othello_nn.config import Config, ConfigError
-from othello_nn.engine.leaf.compile import Evaluator
+from othello_nn.engine.leaf.compile import Evaluator, why_not_compiled
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays, Learner, is_out_of_memory, seed_of
 from othello_nn.learn.td import numba_targets
@@ -90,8 +91,13 @@ class TDLearner(Learner):
         first, last = self.config.optim.rate, self.config.optim.final_rate
         return first * (last / first) ** self.progress if last and first else first
 
+    @cached_property
+    def _is_not_compiled(self) -> bool:
+        """The net plays its games itself, on a CPU too."""
+        return bool(why_not_compiled(self._net.config))
+
     def play(self) -> Experience:
-        if self.device != "cpu":
+        if self.device != "cpu" or self._is_not_compiled:
             return self._on_device()
         if self._pending is None:
             self._pending = self._played(self._batch, self.evaluator())

@@ -1,8 +1,8 @@
 """Many games at once on one device, each move the best at 1-ply for a net, with some chance mixed in.
 
-Read ``batch.py`` and ``trajectory.py`` first. All games make their n-th move together in a fixed loop of 60 plies;
-finished games stand still. All afterstates of all games go through the net in one call a ply. Nothing waits for the
-device: the loop queues its work and the result is a ``Trajectory`` of tensors that are still being computed.
+Read ``batch.py``, ``ply.py`` and ``trajectory.py`` first. All games make their n-th move together in a fixed loop of 60
+plies; finished games stand still. All afterstates of all games go through the net in one call a ply. Nothing waits for
+the device: the loop queues its work and the result is a ``Trajectory`` of tensors that are still being computed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,24 @@ import torch
 from torch import Tensor
 
 from othello_nn.config import TD
-from othello_nn.game.rules import START_MOVER, START_OPPONENT
-from othello_nn.learn.td.batch import SQUARES, expand, final_score, legal_moves, unpack
+from othello_nn.errors import OthelloError
+from othello_nn.learn.td.batch import MOST_CHILDREN, Rays, final_score
 from othello_nn.learn.td.batch import play as play_square
+from othello_nn.learn.td.ply import (
+    BLACK,
+    MOVED,
+    PASSED,
+    Players,
+    ValueFunction,
+    compiled_ply,
+    moved,
+    one_ply,
+    pays,
+    room_for,
+    start,
+    to_move,
+)
 from othello_nn.learn.td.trajectory import MOST_MOVES, Trajectory
-
-ValueFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""``net(mover, opponent, black_to_move)``: values [N] for the mover; a ``Net`` or anything like it."""
 
 
 class Dice:
@@ -66,43 +77,37 @@ def rollout(
 
     With ``learner_black`` (bool [B], the learner's colour) only the learner's afterstates are recorded.
     """
-    mover = torch.full((games,), START_MOVER, dtype=torch.int64, device=device)
-    opponent = torch.full((games,), START_OPPONENT, dtype=torch.int64, device=device)
-    black = torch.ones(games, dtype=torch.bool, device=device)
-    rows: list[tuple[Tensor, ...]] = []
+    standing, plies, marked = start(games, device), [], []
     for ply in range(MOST_MOVES):
-        # A side that cannot move passes, and the other side makes the move of this ply.
-        moves, replies = legal_moves(torch.stack((mover, opponent)), torch.stack((opponent, mover)))
-        passed = (moves == 0) & (replies != 0)
-        mover, opponent = torch.where(passed, opponent, mover), torch.where(passed, mover, opponent)
-        legal, black = torch.where(passed, replies, moves), black ^ passed
-        moving = legal != 0
-        square, explored = choose(Turn(ply, mover, opponent, legal, black))
-        square_mask = torch.where(moving, 1 << square, 0)
-        next_mover, next_opponent = play_square(mover, opponent, square_mask)
-        recorded = moving if learner_black is None else moving & (black == learner_black)
-        mover, opponent = torch.where(moving, next_mover, mover), torch.where(moving, next_opponent, opponent)
-        black = black ^ moving
-        rows.append((mover, opponent, explored, black, recorded, passed))
-    return _gather(rows, learner_black)
+        turn = to_move(standing)
+        mover, opponent = turn.boards.unbind()
+        square, explored = choose(Turn(ply, mover, opponent, turn.legal, turn.black))
+        square_mask = torch.where(turn.legal != 0, 1 << square, 0)
+        standing = moved(turn, torch.stack(play_square(mover, opponent, square_mask)))
+        plies.append(standing)
+        marked.append(explored)
+    return _gather(torch.stack(plies), torch.stack(marked), learner_black)
 
 
-def _gather(rows: list[tuple[Tensor, ...]], learner_black: Tensor | None) -> Trajectory:
-    """The recorded rows of all plies, moved up to the front of their games."""
-    mover, opponent, explored, black, recorded, passed = (torch.stack(column) for column in zip(*rows, strict=True))
-    length = recorded.sum(0)
+def _gather(plies: Tensor, explored: Tensor, learner_black: Tensor | None) -> Trajectory:
+    """The recorded rows of all plies ``[T, 3, B]``, moved up to the front of their games."""
+    mover, opponent, marks = plies.unbind(1)
+    black, moving, passed = (marks & mark != 0 for mark in (BLACK, MOVED, PASSED))
     # A finished game stands still, so the last ply's boards are the final ones, with the last row's mover as mover.
     margin = final_score(mover[-1], opponent[-1])
+    fields = [mover, opponent, explored, black]
     if learner_black is None:
+        recorded = moving
         sign = torch.where(passed, 1, -1).roll(-1, 0)
-        fields = [mover, opponent, explored, black]
         fields = [torch.where(recorded, field, torch.zeros_like(field)) for field in fields]
     else:
+        recorded = moving & (black != learner_black)
         margin = torch.where(black[-1] == learner_black, -margin, margin)  # every row's mover is the learner's opponent
         sign = torch.ones_like(mover)
-        row = torch.where(recorded, recorded.cumsum(0) - 1, len(rows))
-        fields = [_compact(field, row) for field in (mover, opponent, explored, black)]
-    followed = torch.arange(len(rows), device=mover.device).unsqueeze(1) < length - 1
+        row = torch.where(recorded, recorded.cumsum(0) - 1, len(plies))
+        fields = [_compact(field, row) for field in fields]
+    length = recorded.sum(0)
+    followed = torch.arange(len(plies), device=mover.device).unsqueeze(1) < length - 1
     sign = torch.where(followed, sign, 0).to(torch.int8)
     return Trajectory(fields[0], fields[1], sign, fields[2], fields[3], length, margin)
 
@@ -113,6 +118,7 @@ def _compact(field: Tensor, row: Tensor) -> Tensor:
     return out.scatter_(0, row, field)[:-1]
 
 
+@torch.no_grad()
 def play(
     net: ValueFunction,
     games: int,
@@ -123,6 +129,7 @@ def play(
     opponent: ValueFunction | None = None,
     cut: bool = True,
     capacity: int | None = None,
+    compiled: bool | None = None,
 ) -> Trajectory:
     """Games of ``net`` against itself, or against ``opponent``, on the device of ``dice``, where the nets must be.
 
@@ -133,8 +140,11 @@ def play(
     With ``opponent``, ``net`` is black in even games and white in odd ones, and only its afterstates are recorded. A
     random move is then explored only in the opening: later chance is a part of the world whose value is learnt.
 
-    ``capacity`` is the number of afterstates that one ply of all games has room for (see ``batch.expand``). Moves
-    beyond it are not considered; a game all of whose moves are beyond it makes a random one.
+    ``capacity`` is the number of afterstates that one ply of all games has room for, at least one a game; if left out,
+    what games were measured to need. Of moves beyond it see ``ply.one_ply``.
+
+    ``compiled`` plies take half a minute to be made and are then faster; if left out, a GPU gets them. Chance is the
+    same either way, so the games are too, unless values that are nearly equal are rounded another way.
     """
     options = TD.options()
     for name, option, value in (
@@ -143,38 +153,19 @@ def play(
         ("opening_plies", options["opening_plies"], opening_plies),
     ):
         option.check(name, value)
-    learner_black = None
-    if opponent is not None:
-        learner_black = torch.arange(games, device=dice.device) % 2 == 0
-    # The product may round up to the bound that the number itself stays below.
+    if capacity is not None and capacity < games:
+        raise OthelloError(f"capacity is {capacity}; it must be at least 1 a game, that is {games}")
+    device = dice.device
+    learner_black = None if opponent is None else torch.arange(games, device=device) % 2 == 0
+    # Chance is drawn outside of the ply: whether a move is random, and which of its equals it is.
     opening = (dice.uniform(games) * (opening_plies + 1)).long().clamp(max=opening_plies)
-
-    def choose(turn: Turn) -> tuple[Tensor, Tensor]:
-        in_opening = turn.ply < opening
-        random = in_opening | (dice.uniform(games) < epsilon)
-        values = _child_values(turn, net, opponent, learner_black, capacity)
-        legal = unpack(turn.legal)
-        # Written so that a net that has come to NaN plays at random, not off the board.
-        best = legal & ~(values > values.amin(1, keepdim=True))
-        candidates = torch.where(random.unsqueeze(1), legal, best)
-        # The greatest of so many uniform numbers is as likely to be any of them.
-        square = torch.where(candidates, dice.uniform(games, SQUARES), -1).argmax(1)
-        return square, random if opponent is None and cut else in_opening
-
-    return rollout(choose, games, dice.device, learner_black)
-
-
-def _child_values(
-    turn: Turn, net: ValueFunction, opponent: ValueFunction | None, learner_black: Tensor | None, capacity: int | None
-) -> Tensor:
-    """``[B, 64]``: what the position after each move is worth to the side that is then to move; ∞ off the list."""
-    games = len(turn.mover)
-    children = expand(turn.mover, turn.opponent, turn.legal, capacity)
-    boards = children.mover, children.opponent, ~turn.black[children.parent]
-    values = net(*boards)
-    if opponent is not None and learner_black is not None:
-        learner_moves = (turn.black == learner_black)[children.parent]
-        values = torch.where(learner_moves, values, opponent(*boards).to(values.dtype))
-    cell = torch.where(children.valid, children.parent * SQUARES + children.square, games * SQUARES)
-    grid = torch.full((games * SQUARES + 1,), torch.inf, dtype=values.dtype, device=values.device)
-    return grid.scatter_(0, cell, values)[:-1].view(games, SQUARES)
+    in_opening = torch.arange(MOST_MOVES, device=device).unsqueeze(1) < opening
+    random = in_opening | (dice.uniform(MOST_MOVES, games) < epsilon)
+    step = compiled_ply if (pays(device) if compiled is None else compiled) else one_ply
+    players, rays = Players(net, opponent, learner_black), Rays.on(device)
+    standing, plies = start(games, device), []
+    for ply in range(MOST_MOVES):
+        room = room_for(games, ply) if capacity is None else capacity
+        standing = step(standing, random[ply], dice.uniform(games, MOST_CHILDREN), players, room, rays)
+        plies.append(standing)
+    return _gather(torch.stack(plies), random if opponent is None and cut else in_opening, learner_black)

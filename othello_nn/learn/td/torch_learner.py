@@ -14,6 +14,7 @@ from othello_nn.engine.leaf.compile import Evaluator, compile_net
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays, first_net, seed_of
 from othello_nn.learn.td import torch_targets
+from othello_nn.learn.td.asking import Sparing
 from othello_nn.learn.td.batch import transform
 from othello_nn.learn.td.learners import Experience, TDLearner, float_state
 from othello_nn.learn.td.numba_targets import exact_margins
@@ -45,7 +46,7 @@ class TorchLearner(TDLearner):
 
     def __init__(self, config: Config, net: Net, group: Group, threads: int, device: str):
         super().__init__(config, group, threads, device)
-        self._net = net
+        self._net = net.eval()
         tables = {module.weight: module for module in net.modules() if isinstance(module, NTupleNet)}
         coherent = config.optim.kind == "tc"
         for table in tables.values():
@@ -79,8 +80,9 @@ class TorchLearner(TDLearner):
         td = self.config.td
         dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank), self.device)
         rival = TorchOpponent(td.opponent, self.device) if td.opponent else None
+        net = Sparing(self._net)
         games = play(
-            self._net,
+            net,
             td.batch_games,
             dice,
             epsilon=td.epsilon,
@@ -93,9 +95,7 @@ class TorchLearner(TDLearner):
             exact = exact_margins(games.mover, games.opponent, td.exact_empties, self.threads)
         if plies := SEARCH_PLIES[td.targets]:
             rows = games.mover, games.opponent, games.black_to_move
-            searched = torch_targets.search_values(
-                self._net, *rows, plies=plies, scale=self._net.scale, kind=td.outcome
-            )
+            searched = torch_targets.search_values(net, *rows, plies=plies, scale=self._net.scale, kind=td.outcome)
         return Experience(games, searched, exact)
 
     def targets(self, games: Experience) -> Rows:
@@ -120,7 +120,8 @@ class TorchLearner(TDLearner):
         if self.config.td.images:
             image = (dice.uniform(len(mover)) * 8).long().clamp(max=7)
             mover, opponent = transform(mover, image), transform(opponent, image)
-        self._descend(mover, opponent, targets.black_to_move, targets.returns, dice)
+        with self._net.learning(seed_of(self.config.seed, self.steps, self.group.rank, 4)):
+            self._descend(mover, opponent, targets.black_to_move, targets.returns, dice)
         columns = 64 - count_discs(mover, opponent), targets.values, targets.returns
         statistics = torch.from_numpy(error_sums(*(column.cpu().numpy() for column in columns)))
         return error_metrics(self.group.all_reduce(statistics.to(self.device)).cpu())

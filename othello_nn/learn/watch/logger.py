@@ -8,11 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from othello_nn.checkpoint import check_positions
 from othello_nn.learn.watch.curves import curve, find_curve
+from othello_nn.learn.watch.probes import ask
 from othello_nn.nets import Net
 from othello_nn.program import TRAIN, note
 
@@ -57,11 +55,8 @@ class Logger:
             if len(values):
                 self._write(self._writer.add_histogram, WEIGHTS.of(name), values.numpy(), games)
         movers, opponents, black = check_positions(256)
-        device = next(net.parameters()).device
-        mover, opponent = (torch.from_numpy(board.view(np.int64)).to(device) for board in (movers, opponents))
-        with torch.no_grad():
-            discs = net.discs(mover, opponent, torch.from_numpy(black).to(device))
-        self._write(self._writer.add_histogram, VALUES, discs.cpu().numpy(), games)
+        discs = ask(net, (movers, opponents, black))
+        self._write(self._writer.add_histogram, VALUES, discs, games)
 
     def flush(self) -> None:
         self._write(self._writer.flush)

@@ -25,6 +25,7 @@ from othello_nn.learn.watch.probes import (
     RIM,
     ask,
     boards_of,
+    coefficients_by_discs,
     edge_table_worths,
     edge_worths,
     on_board,
@@ -249,7 +250,8 @@ def _picture_of_coefficients(net: Net) -> Sheet | None:
     if not staged:
         return None
     names = ["black's net", "white's net"] if len(staged) == 2 else [""] * len(staged)
-    tables = np.stack([each.coefficients.detach().double().cpu().numpy() for each in staged])
+    tables = np.stack([coefficients_by_discs(each) for each in staged])
+    by_network = staged[0].gate == "network"
     finite = tables[np.isfinite(tables)]
     step = drawing.nice_limit(finite) / 4
     below, above = (math.ceil(max(0.0, float((sign * finite).max(initial=0))) / step - 1e-6) for sign in (-1, 1))
@@ -259,6 +261,7 @@ def _picture_of_coefficients(net: Net) -> Sheet | None:
         HEADER + len(staged) * (field_height + 90),
         "How the nets are blended",
         f"The value is the sum of the nets' values times these coefficients ({staged[0].gate}).",
+        "Those of a network hang on the position: here, their mean over random games." if by_network else "",
     )
     for i, (each, table, name) in enumerate(zip(staged, tables, names, strict=True)):
         top = HEADER + i * (field_height + 90) + 28

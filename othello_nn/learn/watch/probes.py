@@ -16,12 +16,14 @@ from itertools import chain, pairwise
 
 import numpy as np
 import torch
+from torch import nn
 
 from othello_nn.engine.leaf.shapes import stages_of_empties
 from othello_nn.game import rules
 from othello_nn.game.position import Position
 from othello_nn.nets.base import Net
 from othello_nn.nets.ntuple import NTupleNet
+from othello_nn.nets.staged import Staged
 from othello_nn.nets.triangle import TRIANGLES, TriangleNet
 
 BANDS = {"opening": range(44, 56), "middle": range(24, 36), "end": range(4, 16)}
@@ -45,6 +47,8 @@ EDGES = (
 RIM = (*range(8), 9, 14)
 """The squares of a configuration of ``EDGES``, in its order."""
 BATCH = 16384
+GAMES = 12
+"""Random games that a gate is asked about."""
 
 Boards = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Movers and opponents, uint64, and black_to_move, bool, of one shape."""
@@ -92,11 +96,16 @@ def boards_of(positions: Sequence[Position]) -> Boards:
     return masks[0], masks[1], np.array([each.black_to_move for each in positions])
 
 
+def device_of(net: nn.Module) -> torch.device:
+    """Where a net is; one without any numbers of its own is everywhere."""
+    tensor = next(chain(net.parameters(), net.buffers()), None)
+    return torch.device("cpu") if tensor is None else tensor.device
+
+
 @torch.no_grad()
 def ask(net: Net, boards: Boards) -> np.ndarray:
     """The net's discs, float64, in the shape of the boards."""
-    tensor = next(chain(net.parameters(), net.buffers()), None)
-    device = torch.device("cpu") if tensor is None else tensor.device
+    device = device_of(net)
     movers, opponents, blacks = (np.ascontiguousarray(each).reshape(-1) for each in np.broadcast_arrays(*boards))
     answers = []
     for first in range(0, len(movers), BATCH):
@@ -205,6 +214,21 @@ def ordered_maps(net: TriangleNet) -> tuple[np.ndarray, np.ndarray]:
     signs = np.where(outputs.sum(1) < 0, -1.0, 1.0)
     weights = net.weights.detach().double().cpu().numpy() * signs[:, None]
     return weights[order], sizes[order]
+
+
+@torch.no_grad()
+def coefficients_by_discs(net: Staged) -> np.ndarray:
+    """What a staged net blends its copies by, ``[65, nets]``; of a gate that looks at the position, the mean over some
+    random games, and what it starts from where games have no position."""
+    table = net.coefficients.detach().double().cpu().numpy().copy()
+    if net.gate != "network":
+        return table
+    games = [_random_positions(seed) for seed in range(GAMES)]
+    for empties in games[0]:
+        movers, opponents, _ = boards_of([game[empties] for game in games])
+        mover, opponent = (torch.from_numpy(side.view(np.int64)).to(device_of(net)) for side in (movers, opponents))
+        table[64 - empties] = net.blend(mover, opponent).mean(0).double().cpu().numpy()
+    return table
 
 
 def on_board(triangle: np.ndarray) -> np.ndarray:

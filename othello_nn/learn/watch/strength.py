@@ -1,16 +1,27 @@
-"""How strong is it by now? A few thousand games at 1-ply, which take a fraction of a second."""
+"""How strong is it by now? A few thousand games at 1-ply, which take a fraction of a second.
+
+A net that does not compile plays them in torch, where it is: as many as a share of the time between two measurements
+allows, which for a large net on a CPU are few, and their scores rough.
+"""
 
 from __future__ import annotations
 
+import copy
+import math
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import torch
+
 from othello_nn.arena.league import LeaguePlayer, league
-from othello_nn.engine.leaf.compile import Evaluator, compile_net, leaf_pair
+from othello_nn.engine.leaf.compile import Evaluator, compile_net, leaf_pair, why_not_compiled
 from othello_nn.learn.learner import Arrays, Learner
+from othello_nn.learn.td.asking import Duel
 from othello_nn.learn.td.learners import float_state
-from othello_nn.learn.td.rivals import opponent_evaluator
+from othello_nn.learn.td.rivals import TorchOpponent, opponent_evaluator
+from othello_nn.learn.td.selfplay import Dice, ValueFunction, play
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import Net
 
@@ -29,6 +40,10 @@ EARLIER = curve(
     short="earlier",
 )
 _STATE = "earlier."
+FEW = 16
+"""Double games of the first measurement of a net that plays in torch, and the fewest of any."""
+SHARE = 0.15
+"""Of the time between two measurements, what such a net may spend on one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +66,9 @@ class Self:
 class Strength:
     """Scores against random moves, the Standard WPC Heuristic, and the net as it was when it had half its games."""
 
-    def __init__(self, double_games: int, seed: int, threads: int):
+    def __init__(self, double_games: int, seed: int, threads: int, seconds: float = math.inf):
         self.double_games, self.seed, self.threads = double_games, seed, threads
+        self._seconds, self._affordable = SHARE * seconds, float(FEW)
         self._swh, self._random = opponent_evaluator("swh"), opponent_evaluator("random")
         self.selves: list[Self] = []
         """The last two of a series in which each has at least twice the games of the one before."""
@@ -64,14 +80,35 @@ class Strength:
 
     def scores(self, learner: Learner) -> dict[str, float]:
         """By curve. 1-ply, both colours; against SWH as in the League, else from random openings."""
+        if why_not_compiled(learner.net().config):
+            return self._torch_scores(learner.games, learner.net())
         now = Self.of(learner.games, learner.net())
         chance = LeaguePlayer("random", *leaf_pair(self._random), epsilon=1.0)
         scores: dict[str, float] = {
             RANDOM: self._score(now, chance, 0.0, OPENING_PLIES),
             SWH: self._score(now, self._swh, LEAGUE_EPSILON, 0),
         }
-        if earlier := [each for each in self.selves if each.games <= now.games // 2 and now.games]:
-            scores[EARLIER] = self._score(now, earlier[-1].evaluator, 0.0, OPENING_PLIES)
+        if earlier := self._earlier(now.games):
+            scores[EARLIER] = self._score(now, earlier.evaluator, 0.0, OPENING_PLIES)
+        return scores
+
+    def _earlier(self, games: int) -> Self | None:
+        """The last of the selves with at most half so many games."""
+        return next((each for each in reversed(self.selves) if games and each.games <= games // 2), None)
+
+    def _torch_scores(self, games: int, net: Net) -> dict[str, float]:
+        """The same games as far as there is time for them, by the net itself."""
+        count, began = int(min(self.double_games, self._affordable)), time.monotonic()
+        device = str(next(net.parameters()).device)
+        scores: dict[str, float] = {
+            RANDOM: torch_score(net, TorchOpponent("random", device), count, 0.0, OPENING_PLIES, self.seed, device),
+            SWH: torch_score(net, TorchOpponent("swh", device), count, LEAGUE_EPSILON, 0, self.seed, device),
+        }
+        if earlier := self._earlier(games):
+            rival = copy.deepcopy(net)
+            rival.load_state_dict({name: torch.from_numpy(array) for name, array in earlier.arrays.items()})
+            scores[EARLIER] = torch_score(net, rival, count, 0.0, OPENING_PLIES, self.seed, device)
+        self._affordable = max(FEW, count * self._seconds / max(time.monotonic() - began, 1e-9))
         return scores
 
     def state(self) -> Arrays:
@@ -102,3 +139,24 @@ class Strength:
             opening_plies=opening_plies,
         )
         return result.score or 0.0
+
+
+def torch_score(
+    net: ValueFunction,
+    rival: ValueFunction,
+    double_games: int,
+    epsilon: float,
+    opening_plies: int,
+    seed: int,
+    device: str = "cpu",
+) -> float:
+    """The score of ``net`` at 1-ply over so many games as black and as many as white, with the same chance."""
+    points = 0.0
+    for black, white, sign in ((net, rival, 1), (rival, net, -1)):
+        dice = Dice.seeded(seed, device)
+        games = play(Duel(black, white), double_games, dice, epsilon=epsilon, opening_plies=opening_plies)
+        last = (games.length - 1).clamp(min=0).unsqueeze(0)
+        black_to_move = games.black_to_move.gather(0, last).squeeze(0)
+        margin = torch.where(black_to_move, games.margin, -games.margin) * sign
+        points += float((margin > 0).sum() + 0.5 * (margin == 0).sum())
+    return points / (2 * double_games)
