@@ -11,9 +11,10 @@ from othello_nn.engine.leaf.embedded import Head
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays
 from othello_nn.learn.td.embedding import SIZE, SUM, EmbeddingTables
-from othello_nn.learn.td.learners import Experience, TDLearner
+from othello_nn.learn.td.learners import Experience, TDLearner, float_state
 from othello_nn.learn.td.statistics import error_metrics
 from othello_nn.nets import Net, NTupleNet
+from othello_nn.program import TRAIN, note
 
 HEAD_SHARE = 0.001
 """Adam's rate for the head, as a share of the tables' rate: both fall together."""
@@ -30,7 +31,11 @@ class EmbeddingLearner(TDLearner):
         shared = len(net.weight) > net.stages
         sizes = net.shapes, net.stages, shared, net.dim, net.units, net.scale
         self.tables = EmbeddingTables(*sizes, config.td.images)
-        self.tables.set_weights(net.weight.detach().numpy())
+        self._take(net)
+
+    def _take(self, net: NTupleNet, exactly: bool = False) -> None:
+        """A net's weights into the tables and the head; ``exactly`` if it came from such tables."""
+        self.tables.set_weights(net.weight.detach().numpy(), exactly)
         hidden, bias, output, constant = (
             parameter.detach().numpy() for layer in (net.hidden, net.output) for parameter in layer.parameters()
         )
@@ -78,15 +83,32 @@ class EmbeddingLearner(TDLearner):
         return error_metrics(torch.from_numpy(statistics))
 
     def _weights_state(self) -> Arrays:
-        learnt = self.tables.learnt._asdict()
-        coherence = learnt.pop("coherence")
-        return learnt | {"sums": coherence[:, SUM].copy(), "magnitudes": coherence[:, SIZE].copy()}
+        """The net under the names that ``TorchLearner`` has for it, so that either goes on with what the other saved;
+        and how it learns, which is each learner's own."""
+        return {f"net.{name}": array for name, array in float_state(self.net()).items()} | {
+            name: part.copy() for name, part in self._parts().items()
+        }
+
+    def _parts(self) -> Arrays:
+        """What a state holds besides the net, as views."""
+        learnt = self.tables.learnt
+        cells = {"cells.sums": learnt.coherence[:, SUM], "cells.magnitudes": learnt.coherence[:, SIZE]}
+        head = {"gradient": learnt.gradient, "first": learnt.first, "second": learnt.second, "counts": learnt.counts}
+        return cells | {f"head.{name}": part for name, part in head.items()}
 
     def _restore_weights(self, arrays: Arrays) -> None:
-        learnt = self.tables.learnt
-        parts = learnt._asdict() | {"sums": learnt.coherence[:, SUM], "magnitudes": learnt.coherence[:, SIZE]}
-        del parts["coherence"]
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        self._net.load_state_dict({n.removeprefix("net."): t for n, t in tensors.items() if n.startswith("net.")})
+        parts = self._parts()
+        own = bool(parts.keys() & arrays.keys())
+        self._take(self._net, exactly=own)
+        if not own:
+            note(
+                TRAIN, "this run has learnt by autograd so far; its weights go on, the sizes of their steps begin anew"
+            )
+            return
         for name, part in parts.items():
+            # Compiled code does not look where it reads.
             if arrays[name].shape != part.shape:
                 raise ValueError(f"{name} has the shape {arrays[name].shape}")
             part[:] = arrays[name]
