@@ -1,4 +1,4 @@
-"""Measure the engine and the learning, one benchmark or several.
+"""Measure the engine and the learner, learning, one benchmark or several.
 
     python benchmarks/run.py --list
     python benchmarks/run.py perft playouts
@@ -28,6 +28,7 @@ from benchmarks import (
     device,
     embedding,
     harness,
+    learner,
     learning,
     own_nets,
     papers,
@@ -46,11 +47,12 @@ MODULES = (
     solving,
     ahead,
     batched,
+    device,
     papers,
     learning,
+    learner,
     embedding,
     own_nets,
-    device,
     ranks,
     strength,
     accuracy,
