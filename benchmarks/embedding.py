@@ -39,6 +39,13 @@ SIZES: tuple[tuple[str, ...], ...] = (
     ("net.stages=3",),
     ("net.stages=1",),
     ("td.images=false",),
+    ("td.lambda=0.4",),
+    ("td.lambda=0.9",),
+    ("td.epsilon=0.05",),
+    ("td.epsilon=0.2",),
+    ("td.exact_empties=8",),
+    ("optim.final_rate=0",),
+    ("optim.rate=1", "optim.final_rate=0"),
 )
 """What is changed about the preset, one thing at a time."""
 
@@ -180,7 +187,7 @@ def embedding_curve(settings: Settings) -> Report:
     return Report(last, "score", text, values, parameters)
 
 
-@benchmark("embedding-sizes", "what dim, hidden, shared and stages are worth: changed presets against the preset")
+@benchmark("embedding-sizes", "what sizes and rates of embedding nets are worth: the preset changed, against itself")
 def embedding_sizes(settings: Settings) -> Report:
     torch.set_num_threads(1)
     seconds = 60 * (settings.minutes if settings.minutes is not None else 1 / settings.size(1, 120))

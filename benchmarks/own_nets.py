@@ -22,6 +22,7 @@ from othello_nn.nets import Net, load_net
 EXAMPLE = ROOT / "examples" / "resnet.py"
 MINUTES = 5
 BAR = 0.90
+QUICK = ("net.width=4", "net.blocks=1", "td.batch_games=4", "measure.double_games=1")
 TRIANGLE = {"kind": "triangle", "maps": 12}
 COMPARED: dict[str, dict[str, Any]] = {
     "triangle net": TRIANGLE,
@@ -46,14 +47,15 @@ def _scores(net: Net, double_games: int) -> tuple[float, float]:
 def own_net(settings: Settings) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, str(ROOT / "train.py"), "--net", f"{EXAMPLE}:ResNet", "--run", "bench", "--json"]
-        words += ["--games", "8", "--set", "td.batch_games=8"] if settings.quick else ["--minutes", str(MINUTES)]
+        small = [word for each in QUICK for word in ("--set", each)]
+        words += ["--games", "4", "--threads", "1", *small] if settings.quick else ["--minutes", str(MINUTES)]
         environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_STATE_HOME": folder}
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BenchmarkError(f"train.py failed: {done.stderr.strip().splitlines()[-1]}")
         facts = json.loads(done.stdout)
         net = load_net(os.path.join(folder, facts["net"]), module=f"{EXAMPLE}:ResNet")  # noqa: PTH118 (a str)
-    random, swh = _scores(net, settings.size(250, 2))
+    random, swh = _scores(net, settings.size(100, 2))
     games, speed = facts["games"], facts["games"] / facts["seconds"]
     weights = sum(parameter.numel() for parameter in net.parameters())
     rows = [(f"{weights:,}", f"{games:,}", f"{speed:.0f}", f"{random:.3f}", f"{swh:.3f}")]
@@ -65,10 +67,10 @@ def own_net(settings: Settings) -> Report:
 
 @benchmark("leouski-nets", "triangles against a fully connected net, and three kinds of gates, at equal games")
 def leouski_nets(settings: Settings) -> Report:
-    games, rows, found = settings.size(20_000, 8), [], {}
+    games, rows, found = settings.size(20_000, 4), [], {}
     torch.set_num_threads(1)
     for name, net in COMPARED.items():
-        few = ["td.batch_games=8"] if settings.quick else []
+        few = ["td.batch_games=4"] if settings.quick else []
         learner = make_learner(load_preset("own").changed(few, net=net, games=games), "cpu", Group(), 1)
         while learner.progress < 1:
             learner.step()

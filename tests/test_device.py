@@ -173,11 +173,22 @@ def test_a_ply_is_one_graph(name):
 
 
 def test_a_ply_against_a_rival_is_one_graph():
-    net, rival = make_net(EMBEDDING), TorchOpponent("swh", "cpu")
+    """One for all batches: a learner makes its rival, and what it wraps its net in, anew for each."""
+
+    class Wrapped:
+        def __init__(self, net):
+            self._net = net
+
+        def __call__(self, *rows):
+            return self._net(*rows)
+
+    net = make_net(EMBEDDING)
     with_backend("eager")
-    games = play(net, 64, Dice.seeded(3), opponent=rival, compiled=True, capacity=700)
+    for seed in range(3):
+        how = {"opponent": TorchOpponent("swh", "cpu"), "capacity": 700}
+        games = play(Wrapped(net), 64, Dice.seeded(seed), **how, compiled=True)
+        assert equal(games, play(net, 64, Dice.seeded(seed), **how))
     assert graphs_made() == 1
-    assert equal(games, play(net, 64, Dice.seeded(3), opponent=rival, capacity=700))
 
 
 def test_the_proof_finds_a_break():

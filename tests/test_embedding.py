@@ -13,6 +13,7 @@ from othello_nn.engine.leaf.embedded import EmbeddedEvaluator
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.engine.score import SCORE_DISC
 from othello_nn.learn.distributed import Group
+from othello_nn.learn.learner import first_net
 from othello_nn.learn.make import make_learner, make_td_learner
 from othello_nn.learn.td import embedding
 from othello_nn.learn.td.actor import Exploration, play_numbered
@@ -312,8 +313,24 @@ def test_a_run_that_was_stopped_goes_on_as_if_not():
 
 def test_a_state_of_another_shape_is_refused():
     state = learner_of().state()
-    with pytest.raises(ValueError, match="weights has the shape"):
+    with pytest.raises(RuntimeError, match="size mismatch"):
         learner_of("net.stages=2").restore(state)
+    state["cells.sums"] = state["cells.sums"][1:]
+    with pytest.raises(ValueError, match="sums has the shape"):
+        learner_of().restore(state)
+
+
+def test_a_run_by_autograd_goes_on_in_compiled_code(capsys):
+    """With its weights, as near as tied cells can be; how far each weight had come by its errors is not known."""
+    config = load_preset("embedding").changed([*SMALL, "td.images=false"])
+    before = TorchLearner(config, first_net(config), Group(), 1, "cpu")
+    before.step()
+    after = learner_of("td.images=false")
+    after.restore(before.state())
+    assert "begin anew" in capsys.readouterr().err
+    assert torch.equal(after.net().weight, before.net().weight)
+    assert (after.games, after.steps) == (8, 1)
+    after.step()
 
 
 def test_threads_have_no_part_in_the_result():

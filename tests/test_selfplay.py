@@ -227,7 +227,20 @@ def test_against_an_opponent_only_the_opening_is_marked():
 
 
 def test_too_little_room_still_makes_legal_games():
+    """Down to a move a game: then it is the first one, whatever the net says."""
     check_by_replay(play(WholeNumberNet(1), 40, Dice.seeded(1), capacity=60))
+    (rows, _), *_ = games_of(play(WholeNumberNet(1), 40, Dice.seeded(1), capacity=40))
+    mover, opponent = START_MOVER, START_OPPONENT
+    for row_mover, row_opponent, *_ in rows[:8]:
+        mover, opponent = rules.play(mover, opponent, squares_in(rules.legal_mask(mover, opponent))[0])
+        assert (row_mover, row_opponent) == (mover, opponent)
+    with pytest.raises(OthelloError, match="capacity is 39; it must be at least 1 a game, that is 40"):
+        play(WholeNumberNet(1), 40, Dice.seeded(1), capacity=39)
+
+
+def test_room_that_is_enough_changes_nothing():
+    tight, wide = (play(WholeNumberNet(1), 100, Dice.seeded(1), capacity=room) for room in (None, 3400))
+    assert equal(tight, wide)
 
 
 def test_a_broken_net_plays_at_random():

@@ -20,11 +20,11 @@ from othello_nn.errors import OthelloError
 from othello_nn.game import rules
 from othello_nn.game.rules import squares_in
 from othello_nn.learn.td import numba_targets, selfplay, torch_targets
-from othello_nn.learn.td.batch import boards, unpack
+from othello_nn.learn.td.batch import boards, popcount, unpack
 from othello_nn.learn.td.numba_targets import exact_margins
 from othello_nn.learn.td.selfplay import Dice, play
 from othello_nn.learn.td.targets import leaf_value
-from othello_nn.learn.td.torch_targets import lambda_returns, outcome, search_values
+from othello_nn.learn.td.torch_targets import lambda_returns, outcome, search_games, search_values
 from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.nets import make_net
 
@@ -236,6 +236,62 @@ def test_search_values_without_room_are_the_nets_own(monkeypatch):
 def test_search_values_of_nothing():
     none = torch.zeros(0, dtype=torch.int64)
     assert search_values(Linear(), none, none, none.bool(), plies=2, scale=10.0).shape == (0,)
+    one = torch.ones(3, dtype=torch.int64)
+    assert search_values(Linear(), one, one, one.bool(), plies=2, scale=10.0, used=one.bool(), room=0).isnan().all()
+
+
+@pytest.mark.parametrize("room", [None, 90, 20])
+def test_only_used_rows_are_searched(room):
+    net, positions, rng = Linear.exact(3), search_sample()[:200], random.Random(9)
+    mover, opponent = (boards(side).view(20, 10) for side in zip(*positions, strict=True))
+    black, used = (
+        torch.ones(20, 10, dtype=torch.bool),
+        torch.tensor([rng.random() < 0.3 for _ in range(200)]).view(20, 10),
+    )
+    asked = []
+
+    def counting(mover, opponent, black_to_move):
+        asked.append(len(mover))
+        return net(mover, opponent, black_to_move)
+
+    how = {"plies": 2, "scale": 10.0, "chunk": 64}
+    found = search_values(counting, mover, opponent, black, used=used, room=room, **how)
+    known = used & (used.flatten().cumsum(0).view(20, 10) <= (room or 200))
+    assert 30 < used.sum() < 90
+    assert (known.sum() == used.sum()) == (room != 20)
+    assert torch.equal(~found.isnan(), known)
+    assert torch.equal(found[known], search_values(net, mover, opponent, black, **how)[known])
+    assert sum(asked[1::2]) == (room or 200), "each position is asked for once more, in case its replies have no room"
+
+
+@pytest.mark.parametrize("against", [False, True])
+@pytest.mark.parametrize("exact_empties", [0, 45])
+def test_rows_of_games_are_searched_where_targets_need_it(against, exact_empties):
+    net = Linear.exact(3)
+    games = play(net, 70, Dice.seeded(1), epsilon=0.3, opponent=Linear.exact(4) if against else None)
+    how = {"plies": 1, "scale": 10.0}
+    found = search_games(net, games, **how, exact_empties=exact_empties, against=against)
+    empties = 64 - popcount(games.mover | games.opponent)
+    assert torch.equal(~found.isnan(), games.mask & (empties > exact_empties))
+    every = search_values(net, games.mover, games.opponent, games.black_to_move, **how)
+    known = ~found.isnan()
+    assert torch.equal(found[known], every[known])
+
+
+@pytest.mark.parametrize("rows", [1 << 16, 1000, 7])
+def test_a_net_may_be_asked_in_parts(rows, monkeypatch):
+    net, positions = Linear.exact(3), search_sample()[:100]
+    mover, opponent = (boards(side) for side in zip(*positions, strict=True))
+    black = torch.ones(100, dtype=torch.bool)
+    whole = search_values(net, mover, opponent, black, plies=1, scale=10.0)
+    monkeypatch.setattr(torch_targets, "NET_ROWS", rows)
+    assert torch.equal(search_values(net, mover, opponent, black, plies=1, scale=10.0), whole)
+
+
+def test_a_device_takes_larger_chunks_than_a_processors_cache():
+    on_cpu, on_device = (torch_targets.default_chunk(torch.device(name), 2) for name in ("cpu", "cuda"))
+    assert 64 < on_cpu < 300
+    assert on_device == 32 * on_cpu + 17, "2^20 leaves of 144"
 
 
 # --- exact endings ---------------------------------------------------------------------------------------------------
@@ -321,10 +377,9 @@ def whole_path(device: str, dice: Dice) -> Tensor:
         trajectory = play(net, 70, dice, epsilon=0.1, opening_plies=4, opponent=opponent)
         values = net(trajectory.mover, trajectory.opponent, trajectory.black_to_move)
         final = outcome(trajectory.margin, 10.0)
-        rows = [field.flatten() for field in (trajectory.mover, trajectory.opponent, trajectory.black_to_move)]
-        searched = search_values(net, *(row[:140] for row in rows), plies=2, scale=10.0, chunk=70)
-        exact = torch.cat((searched.view(2, 70), torch.full_like(values[2:], NAN)))
-        result = lambda_returns(values, trajectory, final, 0.7, exact)
+        against = opponent is not None
+        searched = search_games(net, trajectory, plies=2, scale=10.0, against=against, exact_empties=50)
+        result = lambda_returns(values, trajectory, final, 0.7, None, searched)
     return result
 
 

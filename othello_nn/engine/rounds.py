@@ -20,8 +20,9 @@ from othello_nn.engine.leaf.batched import BatchedEvaluator
 from othello_nn.engine.leaf.known import BLACK, FULL, QUEUED, ROOM, UNSURE, WHITE, WIDE, KnownLeaves
 from othello_nn.game.position import Position
 
-# A batch smaller than this part of the largest is filled up with what the search may want later.
-FILL = 0.5
+# A batch smaller than this part of the largest is filled up with what the search may want later, which costs few
+# positions and saves calls; and nothing is looked at in full before that (`benchmarks/run.py batched-guesses`).
+FILL, LEAST_WIDE = 0.5, 0
 # Under a clock no call of the net may take longer than this part of the time there is, so that its end is kept.
 CALL_SHARE, LEAST_CALL_SECONDS = 0.05, 0.002
 
@@ -134,7 +135,7 @@ class BatchedSearch:
         left = space[ws.NODE_LIMIT] - space[ws.NODES]
         room = leaves.open_queue(queue, max(0, min(self._most, left)))
         fill = min(room, round(FILL * self.evaluator.batch))
-        for wide in range(task.depth + 1):
+        for wide in range(LEAST_WIDE, max(LEAST_WIDE, task.depth) + 1):
             leaves[WIDE] = max(wide, int(task.depth == 1))
             self._run_once(task)
             if task.is_over or leaves[FULL] or leaves[QUEUED] >= fill:

@@ -44,12 +44,16 @@ class Launches(TorchDispatchMode):
         self.by_name: Counter[str] = Counter()
         """Launches by operator."""
         self.waits: Counter[str] = Counter()
-        self.bytes = 0
-        """Read and written by all launches: whole tensors, but of a table that is looked up only what is taken out."""
+        self.bytes_by_name: Counter[str] = Counter()
+        """Read and written: whole tensors, but of a table that is looked up only what is taken out."""
 
     @property
     def launches(self) -> int:
         return self.by_name.total()
+
+    @property
+    def bytes(self) -> int:
+        return self.bytes_by_name.total()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -59,7 +63,7 @@ class Launches(TorchDispatchMode):
             self.waits[reason] += 1
         if not (func.is_view or name in WITHOUT_WORK):
             self.by_name[name] += 1
-            self.bytes += sum(map(_size, made)) + _bytes_read(name, given, made)
+            self.bytes_by_name[name] += sum(map(_size, made)) + _bytes_read(name, given, made)
         return result
 
 
@@ -93,16 +97,19 @@ def _bytes_read(name: str, given: list[Tensor], made: list[Tensor]) -> int:
     return sum(map(_size, given))
 
 
-# Calls of libraries in the code that inductor writes; of these, views do no work.
+# In the code that inductor writes: calls of libraries, of which views do no work; and memory for what a kernel writes.
 _LIBRARY_CALL = re.compile(r"^ +(?:\w+ = )?(?:extern_kernels\.|torch\.ops\.aten\.(?!view|reshape))\w+", re.MULTILINE)
+_BUFFER = re.compile(r"empty_strided_\w+\(\(([\d, ]*)\), \([\d, ]*\), torch\.(\w+)\)")
 
 
 class Compiled(NamedTuple):
-    """What ``torch.compile`` made of a function."""
+    """What ``torch.compile`` made of a function, all graphs together."""
 
     graphs: int
     kernels: int
-    """Of all graphs together: loops over tensors that were written, and calls of libraries."""
+    """Loops over tensors that were written, and calls of libraries."""
+    bytes: int
+    """Memory for what kernels hand on to each other. What they look up in a table is not counted."""
 
 
 def kernels_when_compiled(work: Callable[[], Any]) -> Compiled:
@@ -113,8 +120,11 @@ def kernels_when_compiled(work: Callable[[], Any]) -> Compiled:
 
     torch._dynamo.reset()
     metrics.reset()
-    with config.patch(force_disable_caches=True):
+    with config.patch(fx_graph_cache=False):  # what comes from the cache is not counted
         _, codes = run_and_get_code(work)
-    return Compiled(
-        len(codes), metrics.generated_kernel_count + sum(len(_LIBRARY_CALL.findall(code)) for code in codes)
-    )
+    code = "\n".join(codes)
+    buffers = [
+        math.prod(int(length) for length in shape.split(",") if length.strip()) * getattr(torch, dtype).itemsize
+        for shape, dtype in _BUFFER.findall(code)
+    ]
+    return Compiled(len(codes), metrics.generated_kernel_count + len(_LIBRARY_CALL.findall(code)), sum(buffers))

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from othello_nn.engine.leaf.batcher import Batcher
+from othello_nn.engine.leaf.door import rounded_score
 from othello_nn.engine.leaf.mobility import Mobility
-from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.errors import OthelloError
+from othello_nn.kernels.jit import kernel
 from othello_nn.search_options import BATCH
 
 Discs = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -58,7 +59,17 @@ class BatchedEvaluator:
             raise LeafError(f"the net {self.name} failed: {type(error).__name__}: {reason}") from error
         if discs.shape != movers.shape:
             raise LeafError(f"the net {self.name} gave {list(discs.shape)} values for {len(movers)} positions")
-        if not np.isfinite(discs).all():
+        scores = np.empty(len(discs), np.int64)
+        if not _round(np.ascontiguousarray(discs), scores):
             raise LeafError(f"the net {self.name} gave a value that is not a finite number")
-        limit = np.float32(LEAF_LIMIT)
-        return np.rint(np.clip(discs * np.float32(SCORE_DISC), -limit, limit)).astype(np.int64)
+        return scores
+
+
+@kernel("boolean(Array(float32, 1, 'C', readonly=True), int64[::1])")
+def _round(discs, scores):
+    """Discs as scores; false if one of them is no number."""
+    for i in range(scores.size):
+        if not np.isfinite(discs[i]):
+            return False
+        scores[i] = rounded_score(discs[i])
+    return True

@@ -14,14 +14,12 @@ from othello_nn.learn.td.selfplay import ValueFunction
 
 
 class Sparing:
-    """A net that is asked about boards with discs on them; the value of all others is 0."""
+    """A net on a CPU that is asked about boards with discs on them; the value of all others is 0."""
 
     def __init__(self, net: ValueFunction):
         self._net = net
 
     def __call__(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor) -> Tensor:
-        if mover.device.type != "cpu":
-            return self._net(mover, opponent, black_to_move)
         values = torch.zeros(mover.shape, dtype=torch.float32)
         return _fill(values, (mover | opponent) != 0, self._net, (mover, opponent, black_to_move))
 

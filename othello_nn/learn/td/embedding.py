@@ -261,9 +261,10 @@ class EmbeddingTables:
         """``[rows, cells, dim]`` as a net has them, in a copy."""
         return self.rows.take(self.tied, axis=1)
 
-    def set_weights(self, weights: np.ndarray) -> None:
-        """Begin with a net's ``[rows, cells, dim]``: cells that are tied get the mean of theirs."""
-        if self.images:
+    def set_weights(self, weights: np.ndarray, exactly: bool = False) -> None:
+        """Begin with a net's ``[rows, cells, dim]``: cells that are tied get the mean of theirs, unless they are known
+        to be ``exactly`` the same."""
+        if self.images and not exactly:
             weights = np.moveaxis(symmetric(np.moveaxis(weights, 2, 1), self.shapes), 1, 2)
         self.rows[:] = weights
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,9 +13,9 @@ from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays
 from othello_nn.learn.td.embedding import SIZE, SUM, EmbeddingTables
 from othello_nn.learn.td.learners import Experience, TDLearner, float_state
-from othello_nn.learn.td.online_learner import error_of_gradient
 from othello_nn.learn.td.update import HEAD_SHARE
-from othello_nn.nets import Net, NTupleNet, make_net
+from othello_nn.nets import Net, NTupleNet
+from othello_nn.program import TRAIN, note
 
 
 class EmbeddingLearner(TDLearner):
@@ -31,7 +29,11 @@ class EmbeddingLearner(TDLearner):
         shared = len(net.weight) > net.stages
         sizes = net.shapes, net.stages, shared, net.dim, net.units, net.scale
         self.tables = EmbeddingTables(*sizes, config.td.images)
-        self.tables.set_weights(net.weight.detach().numpy())
+        self._take(net)
+
+    def _take(self, net: NTupleNet, exactly: bool = False) -> None:
+        """A net's weights into the tables and the head; ``exactly`` if it came from such tables."""
+        self.tables.set_weights(net.weight.detach().numpy(), exactly)
         hidden, bias, output, constant = (
             parameter.detach().numpy() for layer in (net.hidden, net.output) for parameter in layer.parameters()
         )
@@ -79,49 +81,32 @@ class EmbeddingLearner(TDLearner):
         return torch.from_numpy(statistics)
 
     def _weights_state(self) -> Arrays:
-        learnt = self.tables.learnt._asdict()
-        coherence = learnt.pop("coherence")
-        return learnt | {"sums": coherence[:, SUM].copy(), "magnitudes": coherence[:, SIZE].copy()}
+        """The net under the names that ``TorchLearner`` has for it, so that either goes on with what the other saved;
+        and how it learns, which is each learner's own."""
+        return {f"net.{name}": array for name, array in float_state(self.net()).items()} | {
+            name: part.copy() for name, part in self._parts().items()
+        }
+
+    def _parts(self) -> Arrays:
+        """What a state holds besides the net, as views."""
+        learnt = self.tables.learnt
+        cells = {"cells.sums": learnt.coherence[:, SUM], "cells.magnitudes": learnt.coherence[:, SIZE]}
+        head = {"gradient": learnt.gradient, "first": learnt.first, "second": learnt.second, "counts": learnt.counts}
+        return cells | {f"head.{name}": part for name, part in head.items()}
 
     def _restore_weights(self, arrays: Arrays) -> None:
-        learnt = self.tables.learnt
-        if "net.weight" in arrays:
-            self._restore_torch(arrays)
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        self._net.load_state_dict({n.removeprefix("net."): t for n, t in tensors.items() if n.startswith("net.")})
+        parts = self._parts()
+        own = bool(parts.keys() & arrays.keys())
+        self._take(self._net, exactly=own)
+        if not own:
+            note(
+                TRAIN, "this run has learnt by autograd so far; its weights go on, the sizes of their steps begin anew"
+            )
             return
-        parts = learnt._asdict() | {"sums": learnt.coherence[:, SUM], "magnitudes": learnt.coherence[:, SIZE]}
-        del parts["coherence"]
         for name, part in parts.items():
+            # Compiled code does not look where it reads.
             if arrays[name].shape != part.shape:
                 raise ValueError(f"{name} has the shape {arrays[name].shape}")
             part[:] = arrays[name]
-
-    def _restore_torch(self, arrays: Arrays) -> None:
-        """From what ``TorchLearner`` has saved. It has a rate for every number of a cell: the first one's, which is
-        added to the value, stands for all. The head's moments begin anew."""
-        parts = (arrays[f"net.{name}"] for name in ("hidden.weight", "hidden.bias", "output.weight", "output.bias"))
-        hidden, bias, output, constant = parts
-        self.tables.set_weights(arrays["net.weight"])
-        self.tables.set_head(Head(self.tables.head.skip, hidden, bias, output[0], float(constant[0])))
-        if "optimiser.0.sums" in arrays:
-            error, coherence = error_of_gradient(self.config), self.tables.learnt.coherence
-            for column, name, unit in ((SUM, "sums", error), (SIZE, "magnitudes", abs(error))):
-                coherence[:, column] = unit * arrays[f"optimiser.0.{name}"].reshape(len(coherence), -1)[:, 0]
-
-
-def from_embedding_state(arrays: Arrays, config: Config) -> Arrays:
-    """What ``TorchLearner`` restores, also from what ``EmbeddingLearner`` has saved."""
-    if "head" not in arrays:
-        return arrays
-    learner = EmbeddingLearner(config, cast(NTupleNet, make_net(config.net)), Group(), 1)
-    learner._restore_weights(arrays)
-    net, tables, error = cast(NTupleNet, learner.net()), learner.tables, error_of_gradient(config)
-    state = {f"net.{name}": array for name, array in float_state(net).items()}
-    coherent = config.optim.kind == "tc"
-    for number, parameter in enumerate(net.parameters()):
-        names = ("sums", "magnitudes") if number == 0 else ("exp_avg", "exp_avg_sq", "step")
-        for name in names if coherent else ():
-            state[f"optimiser.{number}.{name}"] = np.zeros(() if name == "step" else parameter.shape, np.float32)
-    for column, name, unit in ((SUM, "sums", error), (SIZE, "magnitudes", abs(error))) if coherent else ():
-        kept = tables.learnt.coherence[:, column].reshape(net.weight.shape[:2]).take(tables.tied, axis=1)
-        state[f"optimiser.0.{name}"][:] = (kept / unit)[..., None]
-    return arrays | state

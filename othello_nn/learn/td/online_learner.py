@@ -99,7 +99,7 @@ class OnlineLearner(TDLearner):
 _KEPT = ("sums", "magnitudes")
 
 
-def error_of_gradient(config: Config) -> float:
+def _error(config: Config) -> float:
     """The error of a value behind a gradient by a weight, of which the sums are those of a gradient."""
     return -(2 if config.td.loss == "logistic" else 1) * config.net["scale"]
 
@@ -108,16 +108,16 @@ def as_table_state(arrays: Arrays, config: Config) -> Arrays:
     """What ``OnlineLearner`` restores, also from what ``TorchLearner`` has saved of such a net."""
     if "net.weight" not in arrays:
         return arrays
-    weights, error = arrays["net.weight"], error_of_gradient(config)
+    weights, error = arrays["net.weight"], _error(config)
     sums, sizes = (arrays.get(f"optimiser.0.{name}", np.zeros_like(weights)).reshape(weights.shape) for name in _KEPT)
     return arrays | {"weights": weights, "sums": error * sums, "magnitudes": abs(error) * sizes}
 
 
 def as_torch_state(arrays: Arrays, config: Config) -> Arrays:
     """What ``TorchLearner`` restores, also from what ``OnlineLearner`` has saved."""
-    if "weights" not in arrays or "head" in arrays:
+    if "weights" not in arrays:
         return arrays
-    error = error_of_gradient(config)
+    error = _error(config)
     kept = arrays["sums"] / error, arrays["magnitudes"] / abs(error)
     return (
         arrays

@@ -27,7 +27,7 @@ ValueFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 # Room for children per game, from the ply on that stands before it. Measured by `benchmarks/run.py device-room`: the
 # mean over 64 or more games that chance has a part in is below these at every ply, whoever plays. Few distinct numbers,
 # since each is a graph to compile.
-ROOMS = ((0, 8), (8, 14), (50, 8))
+ROOMS = ((0, 8), (6, 14), (50, 8))
 SMALL_BATCH = 64
 """Below so many games the mean is no guide, and each has room for any position."""
 GRAPHS_MOST = 64

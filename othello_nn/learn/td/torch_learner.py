@@ -17,7 +17,6 @@ from othello_nn.learn.learner import Arrays, first_net, seed_of
 from othello_nn.learn.td import torch_targets
 from othello_nn.learn.td.asking import Sparing
 from othello_nn.learn.td.batch import transform
-from othello_nn.learn.td.embedding_learner import from_embedding_state
 from othello_nn.learn.td.learners import Experience, TDLearner, float_state
 from othello_nn.learn.td.numba_targets import exact_margins
 from othello_nn.learn.td.online_learner import as_torch_state
@@ -29,6 +28,7 @@ from othello_nn.learn.td.torch_targets import lambda_returns, outcome
 from othello_nn.learn.td.update import Rows, Update
 from othello_nn.nets import Net
 from othello_nn.nets.base import count_discs
+from othello_nn.program import TRAIN, note
 
 MINIBATCHES = {"tc": 1024, "adam": 512, "sgd": 512}
 """Positions of an update by the kind of optimiser, unless ``optim.minibatch`` says otherwise. Temporal coherence learns
@@ -69,7 +69,7 @@ class TorchLearner(TDLearner):
         td = self.config.td
         dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank), self.device)
         rival = TorchOpponent(td.opponent, self.device) if td.opponent else None
-        net = Sparing(self._net)
+        net = Sparing(self._net) if self.device == "cpu" else self._net
         games = play(
             net,
             td.batch_games,
@@ -83,8 +83,15 @@ class TorchLearner(TDLearner):
         if td.exact_empties:
             exact = exact_margins(games.mover, games.opponent, td.exact_empties, self.threads)
         if plies := SEARCH_PLIES[td.targets]:
-            rows = games.mover, games.opponent, games.black_to_move
-            searched = torch_targets.search_values(net, *rows, plies=plies, scale=self._net.scale, kind=td.outcome)
+            searched = torch_targets.search_games(
+                net,
+                games,
+                plies=plies,
+                scale=self._net.scale,
+                kind=td.outcome,
+                exact_empties=td.exact_empties,
+                against=rival is not None,
+            )
         return Experience(games, searched, exact)
 
     def targets(self, games: Experience) -> Judged:
@@ -150,9 +157,14 @@ class TorchLearner(TDLearner):
         return arrays
 
     def _restore_weights(self, arrays: Arrays) -> None:
-        arrays = from_embedding_state(as_torch_state(arrays, self.config), self.config)
+        arrays = as_torch_state(arrays, self.config)
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
         self._net.load_state_dict({n.removeprefix("net."): t for n, t in tensors.items() if n.startswith("net.")})
+        if "cells.sums" in arrays:
+            note(
+                TRAIN, "this run has learnt game by game so far; its weights go on, the sizes of their steps begin anew"
+            )
+            return
         for number, state in enumerate(self.improve.states()):
             for name, value in state.items():
                 saved = tensors[f"optimiser.{number}.{name}"]

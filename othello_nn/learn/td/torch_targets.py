@@ -31,8 +31,8 @@ NET_ROWS = 1 << 16
 
 def default_chunk(device: torch.device, plies: int) -> int:
     """How many positions to search at a time."""
-    leaves = LEAVES.get(device.type, MANY_LEAVES)
-    return max(SMALL_BATCH, leaves // (_room(SMALL_BATCH, plies) // SMALL_BATCH if plies else 1))
+    each = _room(SMALL_BATCH, plies) // SMALL_BATCH if plies else 1
+    return max(2 * SMALL_BATCH, LEAVES.get(device.type, MANY_LEAVES) // each)
 
 
 def outcome(margin: Tensor, scale: float, kind: str = "margin") -> Tensor:
@@ -178,10 +178,11 @@ def _asked(net: ValueFunction, boards: Tensor, black: Tensor) -> Tensor:
 
 def _room(positions: int, ply: int) -> int:
     """Slots for what comes of so many positions in so many plies."""
-    if positions < SMALL_BATCH:
-        return positions * MOST_CHILDREN**ply
-    each = (CHILDREN_EACH, GRANDCHILDREN_EACH)[min(ply, 2) - 1]
-    return positions * each * DESCENDANTS_EACH ** max(ply - 2, 0)
+    each = (CHILDREN_EACH, GRANDCHILDREN_EACH)[min(ply, 2) - 1] * DESCENDANTS_EACH ** max(ply - 2, 0)
+    if positions >= SMALL_BATCH:
+        return positions * each
+    # Of a few positions the mean is no guide: the widest possible, or twice what many would have.
+    return min(positions * MOST_CHILDREN**ply, 2 * SMALL_BATCH * each)
 
 
 def _negamax(

@@ -154,7 +154,9 @@ def torch_score(
     points = 0.0
     for black, white, sign in ((net, rival, 1), (rival, net, -1)):
         dice = Dice.seeded(seed, device)
-        games = play(Duel(black, white), double_games, dice, epsilon=epsilon, opening_plies=opening_plies)
+        # Not compiled: the rivals change, and each new one would be compiled again.
+        duel = Duel(black, white)
+        games = play(duel, double_games, dice, epsilon=epsilon, opening_plies=opening_plies, compiled=False)
         last = (games.length - 1).clamp(min=0).unsqueeze(0)
         black_to_move = games.black_to_move.gather(0, last).squeeze(0)
         margin = torch.where(black_to_move, games.margin, -games.margin) * sign
