@@ -1,4 +1,4 @@
-"""Measure the engine and the learning, one benchmark or several.
+"""Measure the engine and the learner, learning, one benchmark or several.
 
     python benchmarks/run.py --list
     python benchmarks/run.py perft playouts
@@ -27,6 +27,7 @@ from benchmarks import (
     batched,
     embedding,
     harness,
+    learner,
     learning,
     own_nets,
     papers,
@@ -40,7 +41,21 @@ from othello_nn.errors import did_you_mean
 from othello_nn.game import OthelloError
 
 # Importing a module registers its benchmarks; they are listed and run in this order.
-MODULES = (speed, solving, ahead, batched, papers, learning, embedding, own_nets, ranks, strength, accuracy, against)
+MODULES = (
+    speed,
+    solving,
+    ahead,
+    batched,
+    papers,
+    learning,
+    learner,
+    embedding,
+    own_nets,
+    ranks,
+    strength,
+    accuracy,
+    against,
+)
 NAMES = [name for module in MODULES for name, item in BENCHMARKS.items() if item.run.__module__ == module.__name__]
 EVERYTHING = "all"
 INTERRUPTED = 130

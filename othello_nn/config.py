@@ -83,6 +83,21 @@ class TD(Settings):
     loss: str = declared(
         Word("logistic", "the error whose gradient is followed; `squared` is Leouski's", ("logistic", "squared"))
     )
+    ahead: int = declared(
+        Whole(
+            1,
+            "batches played ahead while the net learns: games are played with the weights of so many steps before; "
+            "nets that cannot be compiled play in turns with the learning",
+            1,
+            64,
+        )
+    )
+    passes: int = declared(
+        Whole(1, "batches learnt from in a step: the new one, and others chosen again from those kept", 1, 100)
+    )
+    replay: int = declared(
+        Whole(0, "batches kept to be learnt from again, besides the new one; they are a part of a run's state", 0, 1000)
+    )
     images: bool = declared(Flag(True, "learn each game, or position, as a random one of its eight symmetric images"))
 
 
@@ -92,7 +107,13 @@ class Optim(Settings):
 
     place = "optim"
 
-    kind: str = declared(Word("tc", "temporal coherence, Adam, or plain gradient descent", ("tc", "adam", "sgd")))
+    kind: str = declared(
+        Word(
+            "tc",
+            "temporal coherence (of tables; Adam for all else), Adam, or plain gradient descent",
+            ("tc", "adam", "sgd"),
+        )
+    )
     rate: float = declared(
         Number(
             1.0,
@@ -106,10 +127,14 @@ class Optim(Settings):
     minibatch: int = declared(
         Whole(
             0,
-            "positions of one update; 0 takes a batch's games as one; nets learnt on line take each game in turn",
+            "positions of one update; 0 leaves it to the learner: 1,024 by temporal coherence, else 512, or each game "
+            "in turn where tables learn on line",
             0,
             10_000_000,
         )
+    )
+    compile: bool = declared(
+        Flag(False, "compile the updates of nets that learn by autograd (torch.compile, on a GPU with CUDA graphs)")
     )
 
 

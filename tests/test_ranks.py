@@ -153,6 +153,9 @@ LEARNERS = {
         [*TRIANGLE, "optim.kind=sgd", "optim.rate=0.3", "optim.minibatch=0", "td.images=false"]
     ),
     "tables": load_preset("quick").changed([*TABLES, "net.shared=true", "td.images=false"]),
+    "plain": load_preset("quick").changed(
+        [*TABLES, "net.shared=true", "td.images=false", "optim.kind=sgd", "optim.rate=100.0"]
+    ),
     "adam": load_preset("triangle").changed(TRIANGLE),
     "online": load_preset("quick").changed([*TABLES, "td.batch_games=128"]),
     "sgd": load_preset("quick").changed([*TABLES, "td.batch_games=128", "optim.kind=sgd"]),
@@ -269,17 +272,18 @@ def test_ranks_end_with_the_same_weights(ranks, name):
     assert np.array_equal(losses[0], losses[1]) == (name not in ("online", "sgd"))
 
 
-@pytest.mark.parametrize("name", ["triangle", "tables"])
-def test_two_ranks_learn_as_one_with_all_their_games(ranks, name):
-    """The batches of the first two steps are played with the first weights, so they are the same games."""
+@pytest.mark.parametrize(("name", "exact"), [("triangle", True), ("plain", True), ("tables", False)])
+def test_two_ranks_learn_as_one_with_all_their_games(ranks, name, exact):
+    """The batches of the first two steps are played with the first weights, so they are the same games. For temporal
+    coherence a rank takes the other's rows to be as crowded as its own."""
     config, found = LEARNERS[name], dict(np.load(ranks / f"{name}-0.npz"))
     alone = TorchLearner(config.changed(["td.batch_games=16"]), first_net(config), Group(), 1, "cpu")
     losses = [alone.step()["loss/td_error"] for _ in range(2)]
     assert found["games"] == [32]
-    assert found["losses"] == pytest.approx(losses, rel=1e-4)
+    assert found["losses"] == pytest.approx(losses, rel=1e-4 if exact else 1e-2)
     first = float_state(first_net(config))
     for key, array in float_state(alone.net()).items():
-        assert found[f"net.{key}"] == pytest.approx(array, abs=1e-5), key
+        assert found[f"net.{key}"] == pytest.approx(array, abs=1e-5 if exact else 0.1), key
     assert max(np.abs(array - first[key]).max() for key, array in float_state(alone.net()).items()) > 1e-3
 
 

@@ -1,5 +1,8 @@
 """The TD learners: which one learns what, targets on a device, states that come back."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -9,11 +12,13 @@ from othello_nn.engine.leaf.compile import ColouredEvaluator
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import first_net, seed_of
 from othello_nn.learn.make import make_learner
+from othello_nn.learn.td import learners
 from othello_nn.learn.td.actor import Exploration, play_numbered
+from othello_nn.learn.td.ahead import Ahead
 from othello_nn.learn.td.learners import Experience, float_state
 from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.rivals import TorchOpponent, opponent_evaluator
-from othello_nn.learn.td.statistics import BANDS, error_metrics, error_sums
+from othello_nn.learn.td.statistics import BANDS, error_metrics, error_sums, error_sums_of
 from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.nets import export, make_net
 from othello_nn.nets.base import count_discs
@@ -74,17 +79,17 @@ def test_a_minibatch_where_there_is_none():
         learner_of(online("optim.minibatch=64"))
 
 
-@pytest.mark.parametrize("sparse", ["true", "false"])
 @pytest.mark.parametrize("settings", [("net.view=negation",), ("net.shared=true",), ("net.dim=4",)])
-def test_temporal_coherence_stays_calm_in_batches(settings, sparse):
+@pytest.mark.parametrize("size", [64, 100_000])
+def test_temporal_coherence_stays_calm_in_batches(settings, size):
     """A batch asks a weight hundreds of times at once; the sum of it all would throw it far off."""
-    config = online(*settings, f"net.sparse={sparse}", "td.batch_games=32", "games=3200")
+    config = online(*settings, f"optim.minibatch={size}", "td.batch_games=32", "games=3200")
     learner = learner_of(config)
     losses = [learner.step()["loss/td_error"] for _ in range(8)]
     assert max(losses) < 0.1, "the variance of the targets, about"
 
 
-def test_optimisers_that_cannot_have_sparse_gradients():
+def test_nets_that_ask_for_sparse_gradients_learn_too():
     learner_of(online("optim.kind=adam", "net.sparse=true", "net.dim=2")).step()
 
 
@@ -107,8 +112,7 @@ def test_the_rate_reaches_the_optimiser():
     rates = []
     for _ in range(3):
         rates.append(learner.step()["rate/learning"])
-        used = learner.optimiser.param_groups[0]["lr"]
-        assert used == pytest.approx(0.1 * 0.1 ** (len(rates) - 1))
+        assert learner.improve.rate.item() == pytest.approx(0.1 * 0.1 ** (len(rates) - 1))
     assert rates == pytest.approx([0.01, 0.001, 0.001])
 
 
@@ -119,7 +123,10 @@ CONFIGS = {
     "online": online(),
     "hints": online("td.targets=minimax", "td.exact_empties=4", "optim.final_rate=0.1"),
     "rival": online("td.opponent=swh", "td.outcome=win"),
+    "ahead": online("td.ahead=3"),
+    "again": online("td.passes=3", "td.replay=2"),
     "adam": triangle(),
+    "adam again": triangle("td.passes=2", "td.replay=1", "td.ahead=2"),
     "sgd": triangle("optim.kind=sgd", "td.targets=returns"),
     "tc": online("net.dim=2"),
     "doubled": online(
@@ -185,6 +192,92 @@ def test_a_run_starts_from_another_net(tmp_path):
         learner_of(online("init=nowhere"))
 
 
+# --- games played ahead, and games learnt again -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("kind", [OnlineLearner, TorchLearner])
+def test_the_lag_between_weights_and_games_is_fixed(depth, kind, monkeypatch):
+    """However long anything takes: batch n + depth is played with the weights from before step n."""
+    config = online(f"td.ahead={depth}")
+    learner = kind(config, first_net(config), Group(), 1, *(["cpu"] if kind is TorchLearner else []))
+    probe = play_numbered(opponent_evaluator("random"), Exploration(0.0), 1, 0, 1)
+    boards = [np.ascontiguousarray(board[20:40, 0].numpy()).view(np.uint64) for board in (probe.mover, probe.opponent)]
+    used, before = {}, []
+    original = kind._played
+
+    def played(self, batch, evaluator):
+        used[batch] = evaluator.discs(*boards)
+        time.sleep(0.01 * (batch % 3))
+        return original(self, batch, evaluator)
+
+    monkeypatch.setattr(kind, "_played", played)
+    for _ in range(6):
+        before.append(learner.evaluator().discs(*boards))
+        learner.step()
+    learner.state()  # waits for what is being played
+    assert sorted(used) == list(range(6 + depth))
+    for batch, values in used.items():
+        assert np.array_equal(values, before[max(batch - depth, 0)])
+    assert not np.array_equal(before[0], before[-1])
+
+
+def test_who_waits_for_whom():
+    queue: Ahead[int] = Ahead(2)
+    begun = threading.Event()
+
+    def slowly(number: int) -> int:
+        begun.wait(60)
+        time.sleep(0.05)
+        return number
+
+    for number in range(2):
+        queue.begin(lambda number=number: slowly(number))
+    queue.meters()
+    begun.set()
+    assert [queue.take(), queue.take()] == [0, 1]
+    found = queue.meters()
+    assert found["queue/learner_waits"] > 0.5 > found["queue/actors_wait"]
+    assert found["queue/ready"] < 1
+    queue.begin(lambda: 2)
+    queue.begin(lambda: 3)
+    assert queue.pending() == [2, 3]
+    time.sleep(0.05)
+    assert queue.take() == 2
+    found = queue.meters()
+    assert found["queue/learner_waits"] < 0.5 < found["queue/actors_wait"]
+    assert found["queue/ready"] == 2
+    queue.restore([7, 8])
+    assert (len(queue), queue.take(), queue.pending()) == (2, 7, [8])
+
+
+def test_an_error_of_the_players_reaches_the_learner(monkeypatch):
+    learner = learner_of(online())
+    monkeypatch.setattr(learner, "_played", lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        learner.step()
+
+
+@pytest.mark.parametrize("replay", [0, 3])
+def test_games_are_learnt_again(replay, monkeypatch):
+    learner = learner_of(online("td.passes=3", f"td.replay={replay}"))
+    taken = []
+    monkeypatch.setattr(learner, "_learn", lambda games, targets: taken.append(games) or torch.zeros(BANDS, 4))
+    new = []
+    for _ in range(6):
+        games = learner.play()
+        new.append(games)
+        learner.update(games, learner.targets(games))
+    assert len(taken) == 18
+    assert [id(games) for games in taken[::3]] == [id(games) for games in new], "new ones first"
+    for step in range(6):
+        pool = [id(games) for games in new[max(0, step - replay) : step + 1]]
+        assert all(id(games) in pool for games in taken[3 * step : 3 * step + 3])
+    older = [games for step in range(6) for games in taken[3 * step : 3 * step + 3] if games is not new[step]]
+    assert bool(older) == bool(replay)
+    assert len(learner._kept) == replay
+
+
 # --- opponents -------------------------------------------------------------------------------------------------------
 
 
@@ -227,26 +320,20 @@ def test_games_and_targets_where_the_net_is(settings):
     if learner.config.td.opponent:
         assert torch.equal(experience.games.black_to_move, used & (torch.arange(8) % 2 == 1))
     before = float_state(learner.net())
-    metrics = learner._learn(experience, learner.targets(experience))
+    metrics = error_metrics(learner._learn(experience, learner.targets(experience)))
     assert metrics["loss/td_error"] > 0
     assert any(not np.array_equal(array, before[name]) for name, array in float_state(learner.net()).items())
 
 
-def test_a_step_on_a_device(monkeypatch):
-    """The device is one in name only: games by torch, then learning, without playing ahead."""
-    learner = learner_of(triangle())
+def test_a_net_that_cannot_be_compiled_plays_where_it_learns(monkeypatch):
+    """In turns with the learning, without playing ahead."""
+    monkeypatch.setattr(learners, "why_not_compiled", lambda net: "only here")
     monkeypatch.setattr(TorchLearner, "_played", None)
-    on_device = learner._on_device
-    learner.device = "elsewhere"
-
-    def played():
-        learner.device = "cpu"
-        return on_device()
-
-    monkeypatch.setattr(learner, "_on_device", played)
+    learner = learner_of(triangle())
     assert learner.step()["loss/td_error"] > 0
     assert (learner.games, learner.steps) == (8, 1)
     assert not [name for name in learner.state() if name.startswith("pending")]
+    assert learner.meters() == {}
 
 
 def test_coloured_nets_play_with_both_evaluators():
@@ -259,7 +346,7 @@ def test_coloured_nets_play_with_both_evaluators():
 
 def test_a_whole_batch_is_one_step_of_gradient_descent():
     """Plain descent on the mean error, against autograd."""
-    config = triangle("optim.kind=sgd", "optim.rate=0.5", "optim.minibatch=0", "td.images=false", "td.lambda=1.0")
+    config = triangle("optim.kind=sgd", "optim.rate=0.5", "optim.minibatch=100000", "td.images=false", "td.lambda=1.0")
     config = config.changed(["td.targets=returns", "td.exact_empties=0", "td.cut=false", "optim.final_rate=0.0"])
     learner = learner_of(config)
     games = play_numbered(learner.evaluator(), Exploration(0.2, 0, cut=False), 5, 0, 8)
@@ -274,36 +361,31 @@ def test_a_whole_batch_is_one_step_of_gradient_descent():
     loss = 0.5 * (values - targets).square().mean()
     loss.backward()
     expected = {name: (p - 0.5 * p.grad).detach() for name, p in net.named_parameters()}
-    metrics = learner._learn(Experience(games), learner.targets(Experience(games)))
+    metrics = error_metrics(learner._learn(Experience(games), learner.targets(Experience(games))))
     assert metrics["loss/td_error"] == pytest.approx(2 * loss.item(), rel=1e-4)
     for name, parameter in learner.net().named_parameters():
         assert torch.allclose(parameter, expected[name], atol=1e-6), name
 
 
-@pytest.mark.parametrize(("size", "updates"), [(0, 1), (128, 3), (480, 1), (100_000, 1)])
+@pytest.mark.parametrize(("size", "updates"), [(0, 1), (128, 3), (130, 3), (480, 1), (100_000, 1)])
 def test_minibatches(size, updates):
-    learner = learner_of(triangle(f"optim.minibatch={size}"))
-    count, seen = 0, []
-    original = learner.optimiser.step
-
-    def step():
-        nonlocal count
-        count += 1
-        return original()
-
-    learner.optimiser.step = step
-    loss = learner._loss
-
-    def counted(*rows):
-        seen.append(len(rows[0]))
-        return loss(*rows)
-
-    learner._loss = counted
+    """All of one size, so that they can be captured; every row once."""
+    learner = learner_of(triangle(f"optim.minibatch={size}", "td.images=false"))
+    seen = []
+    learner.improve = lambda rows: seen.append(rows)
+    learner.improve.rate = torch.zeros(())
     games = play_numbered(learner.evaluator(), Exploration(0.1), 5, 0, 8)
     learner._learn(Experience(games), learner.targets(Experience(games)))
-    assert count == len(seen) == updates
-    assert sum(seen) == int(games.length.sum()), "every row once"
-    assert max(seen) - min(seen) <= 1
+    assert len(seen) == updates
+    assert len({len(rows.mover) for rows in seen}) == 1
+    found = [
+        pair for rows in seen for pair, weight in zip(zip(*rows[:2], strict=True), rows.weight, strict=True) if weight
+    ]
+    assert all(weight in (0, 1) for rows in seen for weight in rows.weight)
+    used = games.mask
+    expected = list(zip(games.mover[used], games.opponent[used], strict=True))
+    as_numbers = [sorted((int(mover), int(opponent)) for mover, opponent in pairs) for pairs in (found, expected)]
+    assert as_numbers[0] == as_numbers[1]
 
 
 def test_statistics_by_stage_of_the_game():
@@ -313,7 +395,11 @@ def test_statistics_by_stage_of_the_game():
     rng = torch.Generator().manual_seed(1)
     values, targets = (torch.rand(len(mover), generator=rng) * 2 - 1 for _ in range(2))
     columns = 64 - count_discs(mover, opponent), values, targets
-    metrics = error_metrics(torch.from_numpy(error_sums(*(column.numpy() for column in columns))))
+    sums = torch.from_numpy(error_sums(*(column.numpy() for column in columns)))
+    padded = [torch.cat((column, column[:7])) for column in columns]
+    weight = (torch.arange(len(mover) + 7) < len(mover)).float()
+    assert torch.allclose(error_sums_of(*padded, weight), sums, rtol=1e-5)
+    metrics = error_metrics(sums)
     errors = (targets - values).square()
     assert metrics["loss/td_error"] == pytest.approx(errors.mean().item(), rel=1e-5)
     explained = 1 - errors.mean() / targets.var(correction=0)

@@ -355,9 +355,7 @@ def test_devices_by_name(monkeypatch):
         choose_device("cuda:2")
 
 
-def test_learners_for_the_cpu_alone():
-    with pytest.raises(ValueError, match="the learner 'backwards' works on the CPU; leave out --device cuda:0"):
-        make_learner(load_preset("backwards"), "cuda:0", Group(), 1)
+def test_learners_for_one_process_alone():
     with pytest.raises(ValueError, match="the learner 'backwards' works in one process; torchrun is for 'td'"):
         make_learner(load_preset("backwards"), "cpu", Group(0, 2), 1)
 

@@ -85,6 +85,8 @@ class Job:
     runs: Path = RUNS
     minutes: float | None = None
     quiet: bool = False
+    why: str = ""
+    """Why it learns on this device, if the program decided it."""
 
     @property
     def resumed(self) -> bool:
@@ -115,7 +117,8 @@ class Job:
             return
         net = learner.net()
         count = sum(parameter.numel() for parameter in net.parameters())
-        where = f"{self.device}, {self.threads} threads"
+        why = f" ({self.why})" if self.why else ""
+        where = f"{self.device}{why}, {self.threads} threads"
         where += f", {self.group.size} processes" if self.group.size > 1 else ""
         begun = f", from {learner.games:,} games on" if learner.games else ""
         print(json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
@@ -187,7 +190,7 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
                 raise UsageError(f"--{name} cannot go with --resume: a resumed run keeps its settings")
     # Torch takes seconds to load: what is wrong with the words was said before.
     from othello_nn.learn import distributed
-    from othello_nn.learn.device import choose_device
+    from othello_nn.learn.make import choose_place
     from othello_nn.learn.runs import Run
 
     run = None
@@ -202,11 +205,12 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
         if config.init and arguments.runs != RUNS and find_run(config.init, arguments.runs):
             # A name alone would be looked for in runs/.
             config = config.changed(init=str(find_net(config.init, arguments.runs)))
-    device = choose_device(arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
-    group = distributed.join(device)
+    place = choose_place(config, arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
+    group = distributed.join(place.device)
     try:
         threads = _set_threads(arguments.threads, group, config)
-        job = Job(config, device, group, threads, run, arguments.run, arguments.runs, arguments.minutes, arguments.json)
+        named = run, arguments.run, arguments.runs
+        job = Job(config, place.device, group, threads, *named, arguments.minutes, arguments.json, place.why)
         summary = train(job)
         if group.is_rank_0:
             _report(summary, arguments.json, out)

@@ -18,6 +18,7 @@ and restored goes on as if it had never stopped.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,20 @@ class Learner(ABC):
         """What the net should have said of it."""
 
     @abstractmethod
-    def update(self, games: Any, targets: Any) -> dict[str, float]:
-        """Move the weights towards the targets; what was found, by curve."""
+    def update(self, games: Any, targets: Any) -> Mapping[str, float]:
+        """Move the weights towards the targets; what was found, by curve. Reading it may wait for a device."""
 
-    def step(self) -> dict[str, float]:
+    def step(self) -> Mapping[str, float]:
         """The three, for those who only want a better net."""
         games = self.play()
         return self.update(games, self.targets(games))
 
     def details(self) -> dict[str, float]:
         """What takes longer to find out and is asked for now and then, by curve."""
+        return {}
+
+    def meters(self) -> dict[str, float]:
+        """What the clock says, by curve, since it was last asked: unlike all else it differs from run to run."""
         return {}
 
     def when_out_of_memory(self) -> str:

@@ -1,10 +1,12 @@
-"""The learner that a configuration asks for."""
+"""The learner that a configuration asks for, and where it learns."""
 
 from __future__ import annotations
 
 from othello_nn.config import Config, ConfigError
 from othello_nn.engine.leaf.embedded import DIMS
 from othello_nn.errors import did_you_mean
+from othello_nn.kinds import NTupleOptions, net_options
+from othello_nn.learn.device import Place, choose_device
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner, first_net
 from othello_nn.learn.td.embedding_learner import EmbeddingLearner
@@ -22,8 +24,6 @@ def make_learner(config: Config, device: str, group: Group, threads: int, *, res
         return make_td_learner(config, device, group, threads)
     if group.size > 1:
         raise ConfigError(f"the learner {config.learner!r} works in one process; torchrun is for 'td'")
-    if device != "cpu":
-        raise ConfigError(f"the learner {config.learner!r} works on the CPU; leave out --device {device}")
     if config.init:
         raise ConfigError(f"the learner {config.learner!r} starts from nothing; init is for 'td'")
     if config.learner == "leouski":
@@ -45,22 +45,39 @@ def make_learner(config: Config, device: str, group: Group, threads: int, *, res
 
 
 def make_td_learner(config: Config, device: str, group: Group, threads: int) -> TDLearner:
-    """The fastest learner for a configuration."""
+    """The fastest learner for a configuration, on a device."""
     net = first_net(config)
-    online = device == "cpu" and config.optim.kind in ("tc", "sgd")
-    if online and isinstance(net, NTupleNet) and net.view == "inversion" and not (net.dim == 1 and net.shared):
+    if device == "cpu" and isinstance(net, NTupleNet) and learns_on_line(config):
         learner = OnlineLearner if net.dim == 1 else EmbeddingLearner
         if config.optim.minibatch:
             raise ConfigError("optim.minibatch does nothing here: this net learns game by game; take optim.kind=adam")
-        if learner is OnlineLearner or _learns_vectors(net, group):
+        if learner is OnlineLearner or _learns_vectors(group):
             return learner(config, net, group, threads)
     return TorchLearner(config, net.to(device), group, threads, device)
 
 
-def _learns_vectors(net: NTupleNet, group: Group) -> bool:
-    """Whether the compiled learner takes an embedding net; a line if only the number of ranks is in its way."""
-    if net.dim > max(DIMS):
+def learns_on_line(config: Config) -> bool:
+    """Whether the net is tables that a kernel moves game by game, on a CPU."""
+    options = net_options(config.net)
+    if not isinstance(options, NTupleOptions) or options.sees_colours or config.optim.kind not in ("tc", "sgd"):
         return False
+    return not options.shared if options.dim == 1 else options.dim <= max(DIMS)
+
+
+def choose_place(config: Config, name: str, local_rank: int = 0) -> Place:
+    """Where a run learns that was told ``auto``, ``cpu``, ``cuda`` or ``cuda:N``, and why."""
+    device = choose_device(name, local_rank)
+    if device == "cpu":
+        return Place(device)
+    if config.learner != "td":
+        return Place("cpu", f"where the learner {config.learner!r} works")
+    if name == "auto" and learns_on_line(config):
+        return Place("cpu", "where its tables learn game by game, faster than in batches on the GPU")
+    return Place(device, "where nets learn fastest by autograd" if name == "auto" else "")
+
+
+def _learns_vectors(group: Group) -> bool:
+    """Whether the compiled learner takes an embedding net; a line if the number of ranks is in its way."""
     if group.size > 1 and group.is_rank_0:
         note(TRAIN, "an embedding net learns in compiled code in one process only; these ranks learn by autograd")
     return group.size == 1

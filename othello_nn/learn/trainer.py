@@ -11,7 +11,7 @@ import math
 import signal
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,6 +22,7 @@ from othello_nn.errors import OthelloError
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner, is_out_of_memory, origin
 from othello_nn.learn.runs import Run, versions
+from othello_nn.learn.td.statistics import LateMetrics
 from othello_nn.learn.watch.curves import curve, find_curve
 from othello_nn.learn.watch.logger import Logger, Silence
 from othello_nn.learn.watch.strength import Strength
@@ -95,7 +96,7 @@ class Trainer:
         """All ranks find that it is time to save."""
         self._stop = False
         self._unsaved = ""
-        self._metrics: dict[str, float] = {}
+        self._metrics: Mapping[str, float] = {}
         self._origin = origin(self.config)
         self._open = ExitStack()
         self._logger: Any = Silence()
@@ -149,6 +150,7 @@ class Trainer:
     ) -> None:
         with self._open:
             if error is None:
+                self._check_metrics()
                 self._logger.scalars(self._metrics, self.learner.games)
                 self.measure()
                 self.show()
@@ -197,22 +199,35 @@ class Trainer:
 
     # --- while it runs -----------------------------------------------------------------------------------------------
 
-    def log(self, metrics: dict[str, float]) -> None:
-        """What a step found, for the curves and the terminal: thinned, unless the learner says it only now and then."""
-        if wrong := [tag for tag, number in metrics.items() if not math.isfinite(number)]:
-            advice = f"; {self.learner.when_diverged}" if self.learner.when_diverged else ""
-            raise TrainingError(f"training has diverged: {wrong[0]} is {metrics[wrong[0]]}{advice}")
+    def log(self, metrics: Mapping[str, float]) -> None:
+        """What a step found, for the curves and the terminal: thinned, unless the learner says it only now and then.
+
+        Numbers that a device is still working on are only looked at when they are shown.
+        """
         self._metrics = metrics
+        if self.is_rank_0:
+            self.strength.remember(self.learner)
+        late = isinstance(metrics, LateMetrics) and not metrics.ready
+        due = self.time_to_log.due()
+        if late and not due:
+            return
+        self._check_metrics()
         if not self.is_rank_0:
             return
-        self.strength.remember(self.learner)
-        if self.time_to_log.due() or any(find_curve(tag).sparse for tag in metrics):
+        if due or any(find_curve(tag).sparse for tag in metrics):
             now = time.monotonic(), self.learner.games
-            metrics[SPEED] = (now[1] - self._before[1]) / max(now[0] - self._before[0], 1e-9)
+            speed = (now[1] - self._before[1]) / max(now[0] - self._before[0], 1e-9)
             self._before = now
-            self._logger.scalars(metrics, self.learner.games)
+            shown = {**metrics, **self.learner.meters(), SPEED: speed}
+            self._logger.scalars(shown, self.learner.games)
             if self._bar is not None:
-                self._bar.update(int(BAR * self.learner.progress), self._line(metrics))
+                self._bar.update(int(BAR * self.learner.progress), self._line(shown))
+
+    def _check_metrics(self) -> None:
+        """Numbers beyond all bounds end a run, before it is saved."""
+        if wrong := [tag for tag, number in self._metrics.items() if not math.isfinite(number)]:
+            advice = f"; {self.learner.when_diverged}" if self.learner.when_diverged else ""
+            raise TrainingError(f"training has diverged: {wrong[0]} is {self._metrics[wrong[0]]}{advice}")
 
     def measure(self) -> None:
         """Let the net play, as it would be saved: that may be smoother than what plays the games to learn from."""
@@ -231,6 +246,7 @@ class Trainer:
 
     def save(self) -> None:
         """The state, then the net. If that fails, training goes on: the disk may have room again next time."""
+        self._check_metrics()
         state = self.learner.state()  # all ranks have a part in it
         if not self.is_rank_0:
             return

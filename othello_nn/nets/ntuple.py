@@ -52,6 +52,20 @@ class _SumOfCells(torch.autograd.Function):
         return summed.view(ctx.shape), None, None
 
 
+class Tap:
+    """Where a learner gets hold of a table's gradient, which would be as large as the table.
+
+    While an ``NTupleNet`` has one, its weight itself has no gradient: that of ``zeros``, which are added to the sums,
+    is what a row asks of every cell it read.
+    """
+
+    def __init__(self, zeros: Tensor):
+        self.zeros = zeros
+        """``[N, dim]``, for as many positions as the net is asked about."""
+        self.indices: Tensor | None = None
+        """int32 ``[N, lookups]``: the cells that were read, counted through all rows of the weight."""
+
+
 def _dim(shape: torch.Size) -> int:
     return shape[2] if len(shape) == 3 else 1
 
@@ -80,6 +94,7 @@ class NTupleNet(Net):
         self.stages, self.shared, self.view = options.stages, options.shared, options.view
         self.dim, self.units = options.dim, options.hidden
         self.scale, self.sparse = options.scale, options.sparse
+        self.tap: Tap | None = None
         rows = self.stages + (1 if self._has_shared_row else 0)
         size = (rows, self.shapes.cells)
         if rows * self.shapes.cells >= 2**31:
@@ -118,6 +133,11 @@ class NTupleNet(Net):
     @property
     def _has_shared_row(self) -> bool:
         return self.shared and self.stages > 1
+
+    @property
+    def reads(self) -> int:
+        """Cells that one position reads, constants included."""
+        return (len(self.shapes.placements) + 1) * (2 if self._has_shared_row else 1)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -175,7 +195,12 @@ class NTupleNet(Net):
         indices = cells + self._row_starts(mover, opponent)
         if self._has_shared_row:
             indices = torch.cat((indices, cells + self.stages * self.shapes.cells), 1)
-        sums: Tensor = _SumOfCells.apply(self.weight, indices, self.sparse)
+        if self.tap is None:
+            sums: Tensor = _SumOfCells.apply(self.weight, indices, self.sparse)
+        else:
+            self.tap.indices = indices
+            sums = F.embedding_bag(indices, self.weight.detach().view(-1, self.dim), mode="sum") + self.tap.zeros
+            sums = sums.squeeze(1) if self.dim == 1 else sums
         if self.dim == 1:
             return sums
         return sums.select(1, 0) + self.output(F.relu(self.hidden(sums))).squeeze(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from othello_nn.config import Config
 from othello_nn.engine.leaf.compile import Evaluator
@@ -12,12 +13,9 @@ from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays
 from othello_nn.learn.td.embedding import SIZE, SUM, EmbeddingTables
 from othello_nn.learn.td.learners import Experience, TDLearner, float_state
-from othello_nn.learn.td.statistics import error_metrics
+from othello_nn.learn.td.update import HEAD_SHARE
 from othello_nn.nets import Net, NTupleNet
 from othello_nn.program import TRAIN, note
-
-HEAD_SHARE = 0.001
-"""Adam's rate for the head, as a share of the tables' rate: both fall together."""
 
 
 class EmbeddingLearner(TDLearner):
@@ -66,7 +64,7 @@ class EmbeddingLearner(TDLearner):
         searched, exact = (None if hint is None else hint.numpy() for hint in (games.searched, games.exact))
         return searched, exact
 
-    def _learn(self, games: Experience, targets: tuple[np.ndarray | None, np.ndarray | None]) -> dict[str, float]:
+    def _learn(self, games: Experience, targets: tuple[np.ndarray | None, np.ndarray | None]) -> Tensor:
         td, optim = self.config.td, self.config.optim
         searched, exact = targets
         statistics = self.tables.learn(
@@ -80,7 +78,7 @@ class EmbeddingLearner(TDLearner):
             searched=searched,
             exact=exact,
         )
-        return error_metrics(torch.from_numpy(statistics))
+        return torch.from_numpy(statistics)
 
     def _weights_state(self) -> Arrays:
         """The net under the names that ``TorchLearner`` has for it, so that either goes on with what the other saved;

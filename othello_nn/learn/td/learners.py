@@ -1,8 +1,8 @@
 """TD(λ) self-play: games, targets, updates. Read ``trajectory.py`` and ``targets.py`` first.
 
-A step learns from one batch of games. On a CPU the next batch is played meanwhile by the compiled net in other threads
-(``actor.py``), with the weights from before the step; on a GPU games and learning take turns on the device
-(``selfplay.py``). Two learners share this:
+A step learns from one batch of games. A net that can be compiled plays the next ones meanwhile on the CPU's cores
+(``actor.py``, ``ahead.py``), with the weights from before the step, wherever it learns; any other plays on the device
+(``selfplay.py``), in turns with the learning. Two learners share this:
 
 * ``online_learner.py`` moves the tables of a linear n-tuple net game by game in a kernel (``online.py``), on the CPU;
   ranks learn apart and merge their tables now and then (``merge.py``);
@@ -12,24 +12,28 @@ A step learns from one batch of games. On a CPU the next batch is played meanwhi
 from __future__ import annotations
 
 from abc import abstractmethod
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from othello_nn.config import Config, ConfigError
+from othello_nn.config import Config
 from othello_nn.engine.leaf.compile import Evaluator, why_not_compiled
+from othello_nn.learn.device import pinned
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays, Learner, is_out_of_memory, seed_of
 from othello_nn.learn.td import numba_targets
 from othello_nn.learn.td.actor import Exploration, play_numbered
+from othello_nn.learn.td.ahead import Ahead
 from othello_nn.learn.td.numba_targets import exact_margins
 from othello_nn.learn.td.optim import coherences
 from othello_nn.learn.td.rivals import opponent_evaluator
+from othello_nn.learn.td.statistics import LateMetrics
 from othello_nn.learn.td.targets import SEARCH_PLIES
 from othello_nn.learn.td.trajectory import Trajectory
 from othello_nn.learn.watch.curves import curve
@@ -53,17 +57,22 @@ class Experience:
     exact: Tensor | None = None
     """Margins in discs."""
 
-    def arrays(self) -> Arrays:
+    def _tensors(self) -> dict[str, Tensor]:
         hints = {"searched": self.searched, "exact": self.exact}
-        known = {name: tensor.cpu().numpy() for name, tensor in hints.items() if tensor is not None}
-        return self.games.arrays() | known
+        return {name: tensor for name, tensor in hints.items() if tensor is not None}
+
+    def arrays(self) -> Arrays:
+        return self.games.arrays() | {name: tensor.cpu().numpy() for name, tensor in self._tensors().items()}
 
     @staticmethod
-    def from_arrays(arrays: Arrays, device: str) -> Experience:
-        hints = {
-            name: torch.from_numpy(arrays.pop(name)).to(device) for name in ("searched", "exact") if name in arrays
-        }
-        return Experience(Trajectory.from_arrays(arrays).to(device), hints.get("searched"), hints.get("exact"))
+    def from_arrays(arrays: Arrays) -> Experience:
+        hints = {name: torch.from_numpy(arrays.pop(name)) for name in ("searched", "exact") if name in arrays}
+        return Experience(Trajectory.from_arrays(arrays), **hints)
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Experience:
+        """With every tensor changed, as by a copy to another place."""
+        hints = {name: change(tensor) for name, tensor in self._tensors().items()}
+        return Experience(self.games.mapped(change), **hints)
 
 
 class TDLearner(Learner):
@@ -76,9 +85,11 @@ class TDLearner(Learner):
         self.config, self.group, self.threads, self.device = config, group, threads, device
         self.games = 0
         self.steps = 0
-        self._pool = ThreadPoolExecutor(1)
-        self._pending: Experience | None = None
-        self._ahead: Future[Experience] | None = None
+        self._pass = 0
+        """0 while a step learns from new games, then the number of the repetition."""
+        self._ahead: Ahead[Experience] = Ahead(config.td.ahead)
+        self._kept: deque[Experience] = deque(maxlen=config.td.replay)
+        self._plays_compiled = not why_not_compiled(config.net)
         self._exploration = Exploration(config.td.epsilon, config.td.opening_plies, config.td.cut)
 
     @property
@@ -91,33 +102,51 @@ class TDLearner(Learner):
         first, last = self.config.optim.rate, self.config.optim.final_rate
         return first * (last / first) ** self.progress if last and first else first
 
-    @cached_property
-    def _is_not_compiled(self) -> bool:
-        """The net plays its games itself, on a CPU too."""
-        return bool(why_not_compiled(self._net.config))
-
     def play(self) -> Experience:
-        if self.device != "cpu" or self._is_not_compiled:
+        if not self._plays_compiled:
             return self._on_device()
-        if self._pending is None:
-            self._pending = self._played(self._batch, self.evaluator())
-        # The next games are played while this step learns, with the weights from before it.
-        self._ahead = self._pool.submit(self._played, self._batch + self.group.size, self.evaluator())
-        return self._pending
+        # What is played now is learnt ``depth`` steps on; at the beginning of a run there are some more to play.
+        net, ranks = self._playing_net(), self.group.size
+        for ahead in range(len(self._ahead), self._ahead.depth + 1):
+            batch = self._batch + ahead * ranks
+            self._ahead.begin(partial(self._play_later, batch, net))
+        games = self._ahead.take()
+        return games if self.device == "cpu" else games.mapped(lambda each: each.to(self.device, non_blocking=True))
+
+    def _play_later(self, batch: int, net: Callable[[], Evaluator]) -> Experience:
+        return self._played(batch, net())
+
+    def _playing_net(self) -> Callable[[], Evaluator]:
+        """The net as it stands now; it may be made into an evaluator later, by the thread that plays."""
+        evaluator = self.evaluator()
+        return lambda: evaluator
 
     @property
     def _batch(self) -> int:
         """The number of the batch that is learnt next; all ranks count together, and chance comes from the number."""
         return self.games // self.config.td.batch_games + self.group.rank
 
-    def update(self, games: Experience, targets: Any) -> dict[str, float]:
-        metrics = self._learn(games, targets)
+    def update(self, games: Experience, targets: Any) -> Mapping[str, float]:
+        sums = self._learn(games, targets)
+        for again in self._repeated(games):
+            self._pass += 1
+            self._learn(again, self.targets(again))
+        self._pass = 0
         self.steps += 1
         self.games += self.config.td.batch_games * self.group.size
         if self.synchronised:
             self._synchronise()
-        self._pending = self._ahead.result() if self._ahead is not None else None
-        return metrics | {RATE: self.rate}
+        return LateMetrics(sums, {RATE: self.rate})
+
+    def _repeated(self, games: Experience) -> list[Experience]:
+        """What else this step learns from: batches at random out of the ring, this one's among them."""
+        ring = [*self._kept, games]
+        self._kept.append(games)
+        random = np.random.default_rng(seed_of(self.config.seed, self.steps, self.group.rank, 3))
+        return [ring[index] for index in random.integers(0, len(ring), self.config.td.passes - 1)]
+
+    def meters(self) -> dict[str, float]:
+        return self._ahead.meters() if self._plays_compiled else {}
 
     def details(self) -> dict[str, float]:
         arrays = self._weights_state()
@@ -132,8 +161,8 @@ class TDLearner(Learner):
         return {COHERENCE: float(together.mean())} if together.size else {}
 
     @abstractmethod
-    def _learn(self, games: Experience, targets: Any) -> dict[str, float]:
-        """Move the weights; the statistics of the errors as metrics."""
+    def _learn(self, games: Experience, targets: Any) -> Tensor:
+        """Move the weights; the errors before, as ``statistics.error_sums`` adds them up."""
 
     def _synchronise(self) -> None:
         """Make the weights of all ranks the same, if they learn apart."""
@@ -164,31 +193,40 @@ class TDLearner(Learner):
                 exact_empties=td.exact_empties,
                 threads=self.threads,
             )
-        return Experience(games, searched, exact)
+        return Experience(games, searched, exact).mapped(lambda each: pinned(each, self.device))
 
     def _on_device(self) -> Experience:
-        raise ConfigError(f"this learner works on the CPU, not on {self.device}")
+        """Games by the net itself, where it is."""
+        raise NotImplementedError
 
     def state(self) -> Arrays:
         arrays = {"games": np.array([self.games]), "steps": np.array([self.steps])} | self._weights_state()
         if self.group.size > 1:
             arrays["world_size"] = np.array([self.group.size])
-        # Of what a rank has, only the games that it has played ahead are its own.
-        for rank, pending in enumerate(self.group.gather({} if self._pending is None else self._pending.arrays())):
-            arrays |= {_pending_name(rank) + name: array for name, array in pending.items()}
+        # Of what a rank has, only its games are its own: those played ahead, and those kept to be learnt again.
+        mine = {_PENDING: self._ahead.pending(), _KEPT: list(self._kept)}
+        own = {
+            f"{kind}{number or ''}.{name}": array
+            for kind, batches in mine.items()
+            for number, batch in enumerate(batches)
+            for name, array in batch.arrays().items()
+        }
+        for rank, theirs in enumerate(self.group.gather(own)):
+            arrays |= {_of_rank(rank) + name: array for name, array in theirs.items()}
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
         self.games, self.steps = int(arrays["games"][0]), int(arrays["steps"][0])
         self._restore_weights(arrays)
-        ranks, prefix = int(arrays.get("world_size", [1])[0]), _pending_name(self.group.rank)
-        pending = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+        ranks, prefix = int(arrays.get("world_size", [1])[0]), _of_rank(self.group.rank)
+        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         if ranks != self.group.size:
-            pending = {}  # they would be other games with other numbers: played anew
+            own = {}  # they would be other games with other numbers: played anew
             if self.group.is_rank_0:
                 now = f"ranks of this run: {ranks} before, {self.group.size} now"
                 note(TRAIN, f"{now}; it goes on from its weights, with other games")
-        self._pending = Experience.from_arrays(pending, self.device) if pending else None
+        self._ahead.restore(_batches(own, _PENDING))
+        self._kept.extend(batch.mapped(lambda each: each.to(self.device)) for batch in _batches(own, _KEPT))
 
     @abstractmethod
     def _like(self, config: Config) -> TDLearner:
@@ -219,9 +257,24 @@ class TDLearner(Learner):
         return f"with td.batch_games={games}; try --set td.batch_games={max(games // 4, 1)}"
 
 
-def _pending_name(rank: int) -> str:
-    """What the names of a rank's games in a state begin with."""
-    return f"rank{rank}.pending." if rank else "pending."
+_PENDING, _KEPT = "pending", "kept"
+"""What the names of a batch's arrays in a state begin with; from the second batch on a number follows."""
+
+
+def _of_rank(rank: int) -> str:
+    """What the names of a rank's own arrays in a state begin with."""
+    return f"rank{rank}." if rank else ""
+
+
+def _batches(arrays: Arrays, kind: str) -> list[Experience]:
+    """The batches of a kind in a rank's part of a state."""
+    found: list[Experience] = []
+    while True:
+        prefix = f"{kind}{len(found) or ''}."
+        batch = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        if not batch:
+            return found
+        found.append(Experience.from_arrays(batch))
 
 
 def float_state(net: Net) -> Arrays:

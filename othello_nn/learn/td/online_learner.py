@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from othello_nn.config import Config
 from othello_nn.engine.leaf.compile import Evaluator
@@ -13,7 +14,6 @@ from othello_nn.learn.learner import Arrays, seed_of
 from othello_nn.learn.td.learners import Experience, TDLearner
 from othello_nn.learn.td.merge import Merger
 from othello_nn.learn.td.online import LinearTables
-from othello_nn.learn.td.statistics import error_metrics
 from othello_nn.nets import Net, NTupleNet
 
 MERGE_GAMES = 128
@@ -62,27 +62,29 @@ class OnlineLearner(TDLearner):
         searched, exact = (None if hint is None else hint.numpy() for hint in (games.searched, games.exact))
         return searched, exact
 
-    def _learn(self, games: Experience, targets: tuple[np.ndarray | None, np.ndarray | None]) -> dict[str, float]:
+    def _learn(self, games: Experience, targets: tuple[np.ndarray | None, np.ndarray | None]) -> Tensor:
         td = self.config.td
         searched, exact = targets
+        chance = (self._batch, self._pass) if self._pass else (self._batch,)
         statistics = self.tables.learn(
             games.games,
             rate=self.rate,
             lam=td.lam,
-            seed=seed_of(self.config.seed, self._batch) if td.images else None,
+            seed=seed_of(self.config.seed, *chance) if td.images else None,
             coherent=self.config.optim.kind == "tc",
             logistic=td.loss == "logistic",
             win=td.outcome == "win",
             searched=searched,
             exact=exact,
         )
-        return error_metrics(torch.from_numpy(statistics))
+        return torch.from_numpy(statistics)
 
     def _weights_state(self) -> Arrays:
         tables = self.tables
         return {"weights": tables.weights, "sums": tables.sums, "magnitudes": tables.magnitudes}
 
     def _restore_weights(self, arrays: Arrays) -> None:
+        arrays = as_table_state(arrays, self.config)
         for name in ("weights", "sums", "magnitudes"):
             # Compiled code does not look where it reads.
             if arrays[name].shape != self.tables.weights.shape:
@@ -90,3 +92,35 @@ class OnlineLearner(TDLearner):
             setattr(self.tables, name, arrays[name].astype(np.float32))
         if self._merger is not None:
             self._merger.begin()
+
+
+# --- one state for both learners: a run that began on one device goes on on another ----------------------------------
+
+_KEPT = ("sums", "magnitudes")
+
+
+def _error(config: Config) -> float:
+    """The error of a value behind a gradient by a weight, of which the sums are those of a gradient."""
+    return -(2 if config.td.loss == "logistic" else 1) * config.net["scale"]
+
+
+def as_table_state(arrays: Arrays, config: Config) -> Arrays:
+    """What ``OnlineLearner`` restores, also from what ``TorchLearner`` has saved of such a net."""
+    if "net.weight" not in arrays:
+        return arrays
+    weights, error = arrays["net.weight"], _error(config)
+    sums, sizes = (arrays.get(f"optimiser.0.{name}", np.zeros_like(weights)).reshape(weights.shape) for name in _KEPT)
+    return arrays | {"weights": weights, "sums": error * sums, "magnitudes": abs(error) * sizes}
+
+
+def as_torch_state(arrays: Arrays, config: Config) -> Arrays:
+    """What ``TorchLearner`` restores, also from what ``OnlineLearner`` has saved."""
+    if "weights" not in arrays:
+        return arrays
+    error = _error(config)
+    kept = arrays["sums"] / error, arrays["magnitudes"] / abs(error)
+    return (
+        arrays
+        | {"net.weight": arrays["weights"]}
+        | {f"optimiser.0.{name}": array.astype(np.float32) for name, array in zip(_KEPT, kept, strict=True)}
+    )

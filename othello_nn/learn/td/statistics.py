@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
 import numpy as np
+import torch
 from numba import int64
 from torch import Tensor
 
@@ -42,6 +46,16 @@ def error_sums(empties, values, targets):
     return sums
 
 
+@torch.no_grad()
+def error_sums_of(empties: Tensor, values: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
+    """``error_sums`` of rows on a device, which is not waited for; rows of weight 0 do not count."""
+    bands = torch.arange(BANDS, device=empties.device).unsqueeze(1)
+    chosen = ((empties // 10).clamp(max=BANDS - 1) == bands).to(torch.float64)  # [BANDS, N]
+    targets, error = targets.to(torch.float64), (targets - values).to(torch.float64)
+    columns = torch.stack((error.square(), torch.ones_like(error), targets, targets.square()), 1)
+    return chosen @ torch.where(weight.unsqueeze(1) > 0, columns, 0.0)
+
+
 def error_metrics(sums: Tensor) -> dict[str, float]:
     """Mean squared error of the values, by stage of the game and in all, and the share of variance they explain."""
     squared, count, total, total_squared = sums.sum(0).tolist()
@@ -54,3 +68,28 @@ def error_metrics(sums: Tensor) -> dict[str, float]:
         if band_count:
             metrics[ERRORS.of(f"empties_{10 * band:02d}-{10 * band + 9:02d}")] = band_squared / band_count
     return metrics
+
+
+class LateMetrics(Mapping[str, float]):
+    """``error_metrics`` of sums that a device may still be working on: whoever reads a number waits for it."""
+
+    def __init__(self, sums: Tensor, others: Mapping[str, float]):
+        self._sums, self._others = sums, others
+
+    @property
+    def ready(self) -> bool:
+        """Nobody has to be waited for."""
+        return self._sums.device.type == "cpu"
+
+    @cached_property
+    def _numbers(self) -> dict[str, float]:
+        return {**error_metrics(self._sums.cpu()), **self._others}
+
+    def __getitem__(self, tag: str) -> float:
+        return self._numbers[tag]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)

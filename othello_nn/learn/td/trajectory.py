@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,8 +77,12 @@ class Trajectory:
         """bool [T, B]: the row is in use."""
         return torch.arange(self.rows, device=self.length.device).unsqueeze(1) < self.length
 
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Trajectory:
+        """With every tensor changed, as by a copy to another place."""
+        return Trajectory(**{name: change(tensor) for name, tensor in self._tensors().items()})
+
     def to(self, device: torch.device | str) -> Trajectory:
-        return Trajectory(**{name: tensor.to(device) for name, tensor in self._tensors().items()})
+        return self.mapped(lambda tensor: tensor.to(device))
 
     @staticmethod
     def concatenate(parts: Sequence[Trajectory]) -> Trajectory:
