@@ -69,7 +69,7 @@ def small(preset: str):
     return config.changed(settings, games=4 * UPDATES)
 
 
-LINEAR = ("quick", "ntuple", "league", "champion")
+ON_LINE = ("quick", "ntuple", "league", "champion", "embedding")
 
 
 @pytest.mark.parametrize("preset", preset_names())
@@ -77,7 +77,7 @@ def test_every_preset_learns_where_a_gpu_is(preset, gpu):
     config = small(preset)
     auto, place = (choose_place(config, device) for device in ("auto", "cuda"))
     assert auto.why, "who decides says why"
-    assert auto.device == ("cpu" if preset in LINEAR else place.device)
+    assert auto.device == ("cpu" if preset in ON_LINE else place.device)
     assert place.device == (GPU if config.learner == "td" else "cpu")
     assert bool(place.why) == (place.device == "cpu")
     learner = make_learner(config, place.device, Group(), 1)

@@ -28,6 +28,7 @@ from othello_nn.learn.td.torch_targets import lambda_returns, outcome
 from othello_nn.learn.td.update import Rows, Update
 from othello_nn.nets import Net
 from othello_nn.nets.base import count_discs
+from othello_nn.program import TRAIN, note
 
 MINIBATCHES = {"tc": 1024, "adam": 512, "sgd": 512}
 """Positions of an update by the kind of optimiser, unless ``optim.minibatch`` says otherwise. Temporal coherence learns
@@ -159,7 +160,11 @@ class TorchLearner(TDLearner):
         arrays = as_torch_state(arrays, self.config)
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
         self._net.load_state_dict({n.removeprefix("net."): t for n, t in tensors.items() if n.startswith("net.")})
-        for number, state in enumerate(self.improve.states()):
+        states = list(self.improve.states())
+        if any(states) and not any(name.startswith("optimiser.") for name in tensors):  # an embedding net's
+            note(TRAIN, "this run has learnt in compiled code so far; its weights go on, its steps' sizes begin anew")
+            return
+        for number, state in enumerate(states):
             for name, value in state.items():
                 saved = tensors[f"optimiser.{number}.{name}"]
                 if saved.numel() != value.numel():
