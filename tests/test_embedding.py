@@ -331,6 +331,10 @@ def test_a_run_by_autograd_goes_on_in_compiled_code(capsys):
     assert torch.equal(after.net().weight, before.net().weight)
     assert (after.games, after.steps) == (8, 1)
     after.step()
+    before.restore(after.state())
+    assert "begin anew" in capsys.readouterr().err
+    assert torch.equal(after.net().weight, before.net().weight)
+    before.step()
 
 
 def test_threads_have_no_part_in_the_result():
