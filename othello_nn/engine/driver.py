@@ -54,7 +54,7 @@ PARALLEL_DEPTH = 9  # below this a helper thread costs more than it brings
 EXACT_AHEAD = {False: 6, True: 1}
 WLD_AHEAD = {False: 10, True: 8}
 # Asked in batches, a net takes as long for a few plies as the solver, which does not need it, for many empties: 10 to
-# 14 more of them (`batched-leaves`).
+# 14 more of them, timed by hand at 12 to 18 empties on a busy machine: no benchmark measures this yet.
 BATCHED_EXACT_AHEAD, BATCHED_WLD_AHEAD = 11, 14
 # The solver's quick looks before the exact search, by empties.
 PRESEARCH_EMPTIES = 13

@@ -26,10 +26,8 @@ from othello_nn.nets.registry import export
 from othello_nn.search_options import BATCH
 
 DEFAULT_BATCH = {"cpu": BATCH.default, "cuda": 4096}
-"""Positions a call, by the kind of device: about where more of them no longer make a call faster for each.
-
-`benchmarks/run.py batched-leaves` for the CPU; for a GPU it is what a small convolutional net needs to fill one.
-"""
+"""Positions a call, by the kind of device. On a CPU a compromise, timed by hand: a small convolutional net would like
+16 to 64, a net of tables 512. That of a GPU is a guess, since none was there to be measured."""
 
 
 def named_device(name: str) -> str:
