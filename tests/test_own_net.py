@@ -540,7 +540,7 @@ def test_the_example_learns_in_seconds(own):
     name_class(f"{EXAMPLE}:ResNet")
     net = {"kind": "module", "source": f"{EXAMPLE}:ResNet", "options": {"width": 8, "blocks": 1}}
     settings = ("td.batch_games=64", "optim.minibatch=64", "optim.rate=0.003")
-    learner = make_learner(load_preset("own").changed(settings, net=net, games=320), "cpu", Group(), 1)
+    learner = make_learner(load_preset("own").changed(settings, net=net, games=448), "cpu", Group(), 1)
     chance = TorchOpponent("random", "cpu")
     before = torch_score(learner.net(), chance, 60, 0.0, 7, 1)
     while learner.progress < 1:

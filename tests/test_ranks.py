@@ -331,4 +331,4 @@ def test_another_number_of_ranks(ranks, monkeypatch, capfd):
 )
 def test_ranks_share_the_cores_of_their_machine(monkeypatch, given, group, threads):
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    assert _set_threads(given, group) == threads
+    assert _set_threads(given, group, load_preset("quick")) == threads

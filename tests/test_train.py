@@ -639,7 +639,7 @@ def test_a_curve_is_declared_once():
 
 GOLDEN = {
     "tables": [0.04825, 0.04398, 0.04305, 0.04924, 0.06081, 0.03608, 0.04464, 0.03939, 0.02741, 0.03245],
-    "triangle": [0.10382, 0.10262, 0.08077, 0.09632, 0.05025, 0.07027, 0.09025, 0.11622, 0.09317, 0.08481],
+    "triangle": [0.10382, 0.10116, 0.07172, 0.07459, 0.06995, 0.08021, 0.07831, 0.09015, 0.07044, 0.09264],
 }
 """The first losses of small runs. Whoever changes learning on purpose, and has seen that it is better, changes them."""
 

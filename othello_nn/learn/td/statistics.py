@@ -81,6 +81,10 @@ class LateMetrics(Mapping[str, float]):
         """Nobody has to be waited for."""
         return self._sums.device.type == "cpu"
 
+    def __or__(self, others: Mapping[str, float]) -> LateMetrics:
+        """With more numbers, which are there already."""
+        return LateMetrics(self._sums, {**self._others, **others})
+
     @cached_property
     def _numbers(self) -> dict[str, float]:
         return {**error_metrics(self._sums.cpu()), **self._others}
