@@ -98,7 +98,9 @@ class TD(Settings):
     replay: int = declared(
         Whole(0, "batches kept to be learnt from again, besides the new one; they are a part of a run's state", 0, 1000)
     )
-    images: bool = declared(Flag(True, "learn each game, or position, as a random one of its eight symmetric images"))
+    augment: bool = declared(
+        Flag(True, "augmentation: learn each game, or position, as a random one of its eight symmetric images")
+    )
 
 
 @dataclass(frozen=True)
@@ -239,6 +241,7 @@ class Config(Settings):
                 given = made[name]
                 if not isinstance(given, Mapping):
                     raise ConfigError(f"{name} is {shorten(given)}; it must be a section of options")
+                given = {RENAMED.get((name, key), key): value for key, value in given.items()}
                 section.check_names(given)
                 made[name] = section.of(given)
         return cls.of(made)
@@ -268,6 +271,10 @@ SECTIONS: dict[str, type[Settings]] = {
     section.place: section for section in (TD, Optim, Backwards, Leouski, Evolve, Measure)
 }
 """The sections with options, by name."""
+
+
+RENAMED = {("td", "images"): "augment"}
+"""Options that had another name in runs of earlier versions."""
 
 
 def sections_of(learner: str) -> tuple[str, ...]:

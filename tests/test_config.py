@@ -214,6 +214,12 @@ def test_the_page_on_training_holds_every_option():
     assert "begin options" in refused(with_tables, "# A page without marks")
 
 
+def test_a_run_of_an_earlier_version_is_read():
+    values = QUICK.as_dict()
+    values["td"]["images"] = not values["td"].pop("augment")
+    assert Config.from_dict(values) == QUICK.changed(["td.augment=false"])
+
+
 def test_settings_need_nothing_heavy():
     code = (
         "import sys; from othello_nn.config import load_preset\n"

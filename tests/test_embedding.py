@@ -77,7 +77,7 @@ def test_the_gradient_is_autograd_s(loss, sizes):
 
     The step counts in errors of the value, twice the logistic loss's derivative by the squash's argument.
     """
-    settings = ["optim.kind=sgd", "optim.rate=0.5", "td.lambda=1.0", "td.images=false", f"td.loss={loss}", *sizes]
+    settings = ["optim.kind=sgd", "optim.rate=0.5", "td.lambda=1.0", "td.augment=false", f"td.loss={loss}", *sizes]
     learner, games = stirred(learner_of(*settings)), batch(1)
     net = learner.net().double()
     before = net.weight.detach().clone()
@@ -225,7 +225,7 @@ def differences(evaluator, net, games) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "settings",
-    [("net.dim=8",), ("net.shared=true", "net.dim=3"), ("net.tuples=all-2", "net.dim=4"), ("td.images=false",)],
+    [("net.dim=8",), ("net.shared=true", "net.dim=3"), ("net.tuples=all-2", "net.dim=4"), ("td.augment=false",)],
 )
 @pytest.mark.parametrize("size", [0.05, 2.0])
 def test_the_actors_evaluator_is_the_net(settings, size):
@@ -263,7 +263,7 @@ def test_images_are_learnt_at_once():
     games = batch(8)
     mover, opponent = (board[30] for board in (games.mover, games.opponent))
     for images in ("true", "false"):
-        learner = learner_of(f"td.images={images}", "optim.rate=1.0", "net.tuples=[[0, 1, 8], [9, 18]]")
+        learner = learner_of(f"td.augment={images}", "optim.rate=1.0", "net.tuples=[[0, 1, 8], [9, 18]]")
         learner._learn(Experience(games), (None, None))
         with torch.no_grad():
             values = torch.stack(
@@ -322,10 +322,10 @@ def test_a_state_of_another_shape_is_refused():
 
 def test_a_run_by_autograd_goes_on_in_compiled_code(capsys):
     """With its weights, as near as tied cells can be; how far each weight had come by its errors is not known."""
-    config = load_preset("embedding").changed([*SMALL, "td.images=false"])
+    config = load_preset("embedding").changed([*SMALL, "td.augment=false"])
     before = TorchLearner(config, first_net(config), Group(), 1, "cpu")
     before.step()
-    after = learner_of("td.images=false")
+    after = learner_of("td.augment=false")
     after.restore(before.state())
     assert "begin anew" in capsys.readouterr().err
     assert torch.equal(after.net().weight, before.net().weight)

@@ -319,7 +319,7 @@ def test_a_game_is_learnt_under_a_random_symmetry():
 
 
 def config_for(**options):
-    settings = [f"net.tuples={TUPLES}", "net.stages=2", "td.batch_games=4", "td.images=false"]
+    settings = [f"net.tuples={TUPLES}", "net.stages=2", "td.batch_games=4", "td.augment=false"]
     return load_preset("quick").changed([*settings, *(f"{key.replace('__', '.')}={v}" for key, v in options.items())])
 
 

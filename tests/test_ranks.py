@@ -150,11 +150,11 @@ def test_a_merge_of_many_cells_is_the_formula():
 
 LEARNERS = {
     "triangle": load_preset("triangle").changed(
-        [*TRIANGLE, "optim.kind=sgd", "optim.rate=0.3", "optim.minibatch=0", "td.images=false"]
+        [*TRIANGLE, "optim.kind=sgd", "optim.rate=0.3", "optim.minibatch=0", "td.augment=false"]
     ),
-    "tables": load_preset("quick").changed([*TABLES, "net.shared=true", "td.images=false"]),
+    "tables": load_preset("quick").changed([*TABLES, "net.shared=true", "td.augment=false"]),
     "plain": load_preset("quick").changed(
-        [*TABLES, "net.shared=true", "td.images=false", "optim.kind=sgd", "optim.rate=100.0"]
+        [*TABLES, "net.shared=true", "td.augment=false", "optim.kind=sgd", "optim.rate=100.0"]
     ),
     "adam": load_preset("triangle").changed(TRIANGLE),
     "online": load_preset("quick").changed([*TABLES, "td.batch_games=128"]),

@@ -350,7 +350,7 @@ def test_coloured_nets_play_with_both_evaluators():
 
 def test_a_whole_batch_is_one_step_of_gradient_descent():
     """Plain descent on the mean error, against autograd."""
-    config = triangle("optim.kind=sgd", "optim.rate=0.5", "optim.minibatch=100000", "td.images=false", "td.lambda=1.0")
+    config = triangle("optim.kind=sgd", "optim.rate=0.5", "optim.minibatch=100000", "td.augment=false", "td.lambda=1.0")
     config = config.changed(["td.targets=returns", "td.exact_empties=0", "td.cut=false", "optim.final_rate=0.0"])
     learner = learner_of(config)
     games = play_numbered(learner.evaluator(), Exploration(0.2, 0, cut=False), 5, 0, 8)
@@ -374,7 +374,7 @@ def test_a_whole_batch_is_one_step_of_gradient_descent():
 @pytest.mark.parametrize(("size", "updates"), [(0, 1), (128, 3), (130, 3), (480, 1), (100_000, 1)])
 def test_minibatches(size, updates):
     """All of one size, so that they can be captured; every row once."""
-    learner = learner_of(triangle(f"optim.minibatch={size}", "td.images=false"))
+    learner = learner_of(triangle(f"optim.minibatch={size}", "td.augment=false"))
     seen = []
     learner.improve = lambda rows: seen.append(rows)
     learner.improve.rate = torch.zeros(())

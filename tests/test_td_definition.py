@@ -376,7 +376,7 @@ def test_outcomes():
 
 
 def config_with(*settings: str):
-    small = ["net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=1", "td.images=false"]
+    small = ["net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=1", "td.augment=false"]
     return load_preset("quick").changed([*small, *settings])
 
 

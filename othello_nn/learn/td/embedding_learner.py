@@ -28,7 +28,7 @@ class EmbeddingLearner(TDLearner):
         self._net = net
         shared = len(net.weight) > net.stages
         sizes = net.shapes, net.stages, shared, net.dim, net.units, net.scale
-        self.tables = EmbeddingTables(*sizes, config.td.images)
+        self.tables = EmbeddingTables(*sizes, config.td.augment)
         self._take(net)
 
     def _take(self, net: NTupleNet, exactly: bool = False) -> None:

@@ -47,7 +47,7 @@ class OnlineLearner(TDLearner):
 
     def net(self) -> Net:
         weights = self.tables.weights
-        if self.config.td.images:  # learnt from either side of every mirror, so what differs between them is chance
+        if self.config.td.augment:  # learnt from either side of every mirror, so what differs between them is chance
             weights = symmetric(weights, self.tables.shapes)
         with torch.no_grad():
             self._net.weight.copy_(torch.from_numpy(weights))
@@ -70,7 +70,7 @@ class OnlineLearner(TDLearner):
             games.games,
             rate=self.rate,
             lam=td.lam,
-            seed=seed_of(self.config.seed, *chance) if td.images else None,
+            seed=seed_of(self.config.seed, *chance) if td.augment else None,
             coherent=self.config.optim.kind == "tc",
             logistic=td.loss == "logistic",
             win=td.outcome == "win",

@@ -112,7 +112,7 @@ class TorchLearner(TDLearner):
         dice = self.dice()
         empties = 64 - count_discs(rows.mover, rows.opponent)
         statistics = error_sums_of(empties, targets.values, rows.returns, rows.weight)
-        if self.config.td.images:
+        if self.config.td.augment:
             image = (dice.uniform(len(rows.mover)) * 8).long().clamp(max=7)
             rows = rows._replace(mover=transform(rows.mover, image), opponent=transform(rows.opponent, image))
         with self._net.learning(seed_of(self.config.seed, self.steps, self.group.rank, 4 + 1000 * self._pass)):
