@@ -138,7 +138,8 @@ def _speeds(net: Net, games: int, repeats: int, compiled: bool) -> tuple[float, 
         for way in ways:
             took, _ = median_seconds(lambda way=way, seed=seed: play(net, games, Dice.seeded(seed), compiled=way), 1)
             seconds[way].append(took)
-    return tuple(games / sorted(seconds[way])[repeats // 2] if way in ways else 0.0 for way in (False, True))  # type: ignore
+    eager, fused = (games / sorted(seconds[way])[repeats // 2] if way in ways else 0.0 for way in (False, True))
+    return eager, fused
 
 
 @benchmark("device-ply", "a ply of self-play: launches, kernels when compiled; games/s on this machine's CPU")

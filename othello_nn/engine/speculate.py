@@ -19,7 +19,7 @@ that a game which is over is always scored by its discs.
 
 from __future__ import annotations
 
-from numba import int64, uint64
+from numba import int64
 
 from othello_nn.engine.leaf.known import FULL, PENDING, UNSURE, WIDE, known_prefetch, known_value, want_value
 from othello_nn.engine.midgame import INFINITY
@@ -62,7 +62,7 @@ from othello_nn.kernels.bits import (
     store_i64,
     store_u64,
 )
-from othello_nn.kernels.board import CORNERS, ONE, ZERO, final_score
+from othello_nn.kernels.board import CORNERS, ONE, ZERO, after, final_score
 from othello_nn.kernels.jit import kernel
 
 # A move about which nothing is known is taken to be worth this much less than its node, and a reply more, for ordering.
@@ -109,7 +109,8 @@ def _list_moves(leaves, frame, mover, opponent, colour, moves):
         square = lowest_square(moves)
         moves &= moves - ONE
         turned = flips_of(mover, opponent, square)
-        known_prefetch(leaves, opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), ~colour)
+        next_mover, next_opponent = after(mover, opponent, square, turned)
+        known_prefetch(leaves, next_mover, next_opponent, ~colour)
         store_i64(frame, count * int64(MOVE_BYTES), square)
         store_u64(frame, count * int64(MOVE_BYTES) + int64(8), turned)
         count += int64(1)
@@ -125,7 +126,7 @@ def _last_node(leaves, workspace, mover, opponent, colour, moves, beta, guess):
     for i in range(moves_here):
         offset = int64(i) * int64(MOVE_BYTES)
         square, turned = load_i64(missing, offset), load_u64(missing, offset + int64(8))
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         replies = legal_of(next_mover, next_opponent)
         value = _leaf(leaves, next_mover, next_opponent, ~colour, replies)
         if value < int64(PENDING):
@@ -146,7 +147,8 @@ def _last_node(leaves, workspace, mover, opponent, colour, moves, beta, guess):
     for _ in range(wanted):
         square = take_best(missing, count) & int64(255)
         turned = load_u64(missing, int64(8))
-        want_value(leaves, opponent ^ turned, mover ^ turned ^ (ONE << uint64(square)), ~colour)
+        next_mover, next_opponent = after(mover, opponent, square, turned)
+        want_value(leaves, next_mover, next_opponent, ~colour)
         missing += int64(MOVE_BYTES)
         count -= int64(1)
     _set_unsure(leaves, True)
@@ -211,7 +213,7 @@ def node(leaves, workspace, mover, opponent, colour, alpha, beta, depth, hint, p
     for i in range(count):
         offset = int64(i) * int64(MOVE_BYTES)
         square, turned = load_i64(here, offset), load_u64(here, offset + int64(8))
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         if next_mover == ZERO:
             _set_unsure(leaves, False)
             return int64(SCORE_MAX)
@@ -248,7 +250,7 @@ def node(leaves, workspace, mover, opponent, colour, alpha, beta, depth, hint, p
         turned = load_u64(here, int64(8))
         here += int64(MOVE_BYTES)
         count -= int64(1)
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         low = max(alpha, sure_best if is_wide else best)
         top = beta
         if tried > int64(0) and switches & NULL_WINDOWS:
@@ -303,7 +305,7 @@ def root(leaves, workspace, mover, opponent, colour, moves, values, alpha, beta,
     for i in range(moves.size):
         square = moves[i]
         turned = flips_of(mover, opponent, square)
-        next_mover, next_opponent = opponent ^ turned, mover ^ turned ^ (ONE << uint64(square))
+        next_mover, next_opponent = after(mover, opponent, square, turned)
         low = max(alpha, sure_best if is_wide else best)
         top = beta
         if i > 0 and switches & NULL_WINDOWS:
