@@ -154,6 +154,41 @@ class Backwards(Settings):
 
 
 @dataclass(frozen=True)
+class Searched(Settings):
+    """Learning from searched games, in generations (``learn/data/learner.py``)."""
+
+    place = "searched"
+
+    positions: tuple[int, ...] = declared(
+        Several((1_000_000, 4_000_000), "positions of each generation", Whole(None, "", 1000), "whole numbers", low=1)
+    )
+    depth: tuple[int, ...] = declared(
+        Several(
+            (4, 6),
+            "plies of a generation's searches; the last goes for all after it",
+            Whole(None, "", 1, 20),
+            "whole numbers",
+            low=1,
+        )
+    )
+    solve: int = declared(Whole(14, "positions with at most so many empty squares are solved", 0, 24))
+    opening_plies: int = declared(Whole(16, "each game begins with 0 to so many random moves", 0, 50))
+    latest: int = declared(Whole(14, "chance ends, in all games, with so many empty squares left", 0, 60))
+    aside: float = declared(
+        Number(0.5, "share of the positions beside which another is kept, one that was not played", 0, 1)
+    )
+    lam: float = declared(
+        Number(0.7, "λ: 0 learns what a position's search says, 1 the result of its game", 0, 1), "lambda"
+    )
+    window: int = declared(Whole(2, "generations whose positions a net learns from: its own and those before", 1, 100))
+    passes: int = declared(Whole(2, "times that a net sees each position", 1, 1000))
+    minibatch: int = declared(Whole(1024, "positions of one update", 1, 1_000_000))
+    rate: float = declared(Number(0.08, "learning rate of the tables, which falls to nothing along a cosine", 0, 100))
+    head_rate: float = declared(Number(0.02, "learning rate of the networks behind them, likewise", 0, 100))
+    folder: str = declared(Word("", "where the positions are kept; without it, in the run's folder"))
+
+
+@dataclass(frozen=True)
 class Leouski(Settings):
     """Leouski's training as printed (``learn/leouski.py``)."""
 
@@ -199,7 +234,7 @@ class Config(Settings):
     ``net`` is complete: what was not given has its default, so that a run goes on as it began.
     """
 
-    LEARNERS: ClassVar[tuple[str, ...]] = ("td", "backwards", "leouski", "evolve")
+    LEARNERS: ClassVar[tuple[str, ...]] = ("td", "backwards", "searched", "leouski", "evolve")
 
     net: dict[str, Any]
     preset: str = declared(Word("", "the preset that the run was made from"))
@@ -221,6 +256,7 @@ class Config(Settings):
     td: TD = field(default_factory=TD)
     optim: Optim = field(default_factory=Optim)
     backwards: Backwards = field(default_factory=Backwards)
+    searched: Searched = field(default_factory=Searched)
     leouski: Leouski = field(default_factory=Leouski)
     evolve: Evolve = field(default_factory=Evolve)
     measure: Measure = field(default_factory=Measure)
@@ -268,7 +304,7 @@ class Config(Settings):
 
 
 SECTIONS: dict[str, type[Settings]] = {
-    section.place: section for section in (TD, Optim, Backwards, Leouski, Evolve, Measure)
+    section.place: section for section in (TD, Optim, Backwards, Searched, Leouski, Evolve, Measure)
 }
 """The sections with options, by name."""
 

@@ -145,6 +145,14 @@ class NTupleOptions(NetOptions):
         Whole(1, "numbers in a cell: 1 is discs, more are a vector that goes through a hidden layer", 1, 256)
     )
     hidden: int = declared(Whole(16, "units of that hidden layer", 1, 4096))
+    heads: int = declared(
+        Whole(
+            1,
+            "such hidden layers, each for a part of the game by the number of empties; each weighs the sum anew",
+            1,
+            60,
+        )
+    )
     view: str = declared(
         Word(
             "inversion",

@@ -13,7 +13,8 @@ import pytest
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.game import Position, rules
-from othello_nn.learn.data.searched import Play, labels, searched_games
+from othello_nn.learn.data.labels import labels
+from othello_nn.learn.data.searched import Play, searched_games
 from othello_nn.learn.data.store import EXACT, PASSED, RECORD, Part, StoreError, read
 
 EVALUATOR = weighted_squares("squares", [4.0 if square in (0, 7, 56, 63) else 0.1 for square in range(64)])

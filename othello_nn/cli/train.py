@@ -120,7 +120,7 @@ class Job:
         why = f" ({self.why})" if self.why else ""
         where = f"{self.device}{why}, {self.threads} threads"
         where += f", {self.group.size} processes" if self.group.size > 1 else ""
-        begun = f", from {learner.games:,} games on" if learner.games else ""
+        begun = f", from {learner.games:,} {learner.unit} on" if learner.games else ""
         print(json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
         print(f"{run.folder}: {net.title} net of {count:,} weights on {where}{begun}", file=sys.stderr)
         print(f"watch: tensorboard --logdir {run.folder.parent}", file=sys.stderr, flush=True)
@@ -266,7 +266,7 @@ def _report(summary: Summary, as_json: bool, out: TextIO) -> None:
     again = run.name if run.folder.parent == RUNS else run.folder
     how = "finished" if summary.finished else f"stopped; go on with: {command(TRAIN)} --resume {again}"
     print(f"{run.name}: {how}", file=out)
-    print(f"{summary.games:,} games in {summary.seconds:.0f} s", file=out)
+    print(f"{summary.games:,} {summary.unit} in {summary.seconds:.0f} s", file=out)
     print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=out)
     print(f"play it:   {command(PLAY)} match {run.player} swh", file=out)
     print(f"ask it:    {command(PLAY)} bestmove start --player {run.player}", file=out)

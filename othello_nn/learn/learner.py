@@ -9,6 +9,8 @@ td              games of the net against itself     λ-returns of their position
 backwards       positions of one stage, from games  the solver's and searches'      the fit, once a stage has all
 leouski         numbers of the next games           (found in the game, by search)  each game, then its gradient
 evolve          League games of a generation        who has the best scores         they become the parents
+searched        games by search, then their         λ-mixtures of searches and      positions are kept, then
+                positions, generation by generation results                         minibatches learnt
 ==============  ==================================  ==============================  ===============================
 
 Chance in a learner comes from (seed, number of the step), never from a global state, so that a run which is stopped
@@ -41,8 +43,14 @@ class Learner(ABC):
 
     games: int = 0
     """What it has learnt from: games, or positions for a learner without games."""
+    folder: Path = Path()
+    """The run's, for what is too large for a state."""
+    unit: str = "games"
+    """What ``games`` counts."""
     keeps_floats: bool = False
     """Its weights are too fine for the 16-bit integers that tables are saved as."""
+    probcut: np.ndarray | None = None
+    """What was fitted to the net's searches, to be saved with it."""
     when_diverged: str = ""
     """What to change about a run whose numbers have grown beyond all bounds."""
 
@@ -116,7 +124,7 @@ def first_net(config: Config) -> Net:
         raise ConfigError(f"{net.title} has no weights that could learn")
     net.reset_parameters(torch.Generator().manual_seed(seed_of(config.seed, 1)))
     if config.init:
-        path = _init_path(config)
+        path = init_path(config)
         # Somebody's weights may be put into the user's own class; theirs is not asked for.
         given = load_net(path, module=net.made_of if isinstance(net, ModuleNet) else None)
         if not _is_alike(given, net):
@@ -128,7 +136,7 @@ def first_net(config: Config) -> Net:
 def origin(config: Config) -> dict[str, Any]:
     """The recipe of the net that ``init`` names; none without it, or if the file is no longer there."""
     try:
-        return read_meta(_init_path(config))["info"].get("recipe", {}) if config.init else {}
+        return read_meta(init_path(config))["info"].get("recipe", {}) if config.init else {}
     except OthelloError:
         return {}
 
@@ -147,7 +155,8 @@ def _shape(config: dict[str, Any]) -> dict[str, Any]:
     return {key: _shape(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
-def _init_path(config: Config) -> Path:
+def init_path(config: Config) -> Path:
+    """The file of the net that ``init`` names."""
     try:
         return find_net(config.init)
     except NoNetError as error:

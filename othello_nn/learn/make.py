@@ -19,6 +19,10 @@ from othello_nn.program import TRAIN, note
 
 def make_learner(config: Config, device: str, group: Group, threads: int, *, resumed: bool = False) -> Learner:
     """The learner of a configuration, at its beginning. To be ``resumed`` it needs no net to start from."""
+    if config.learner == "searched":
+        from othello_nn.learn.data.learner import SearchedLearner
+
+        return SearchedLearner(config, group, threads, device)
     config = config.changed(init="") if resumed else config
     if config.learner == "td":
         return make_td_learner(config, device, group, threads)
@@ -61,7 +65,7 @@ def learns_on_line(config: Config) -> bool:
     options = net_options(config.net)
     if not isinstance(options, NTupleOptions) or options.sees_colours or config.optim.kind not in ("tc", "sgd"):
         return False
-    return not options.shared if options.dim == 1 else options.dim <= max(DIMS)
+    return not options.shared if options.dim == 1 else options.heads == 1 and options.dim <= max(DIMS)
 
 
 def choose_place(config: Config, name: str, local_rank: int = 0) -> Place:
@@ -69,7 +73,7 @@ def choose_place(config: Config, name: str, local_rank: int = 0) -> Place:
     device = choose_device(name, local_rank)
     if device == "cpu":
         return Place(device)
-    if config.learner != "td":
+    if config.learner not in ("td", "searched"):
         return Place("cpu", f"where the learner {config.learner!r} works")
     if name == "auto" and learns_on_line(config):
         return Place("cpu", "where its tables learn game by game, faster than in batches on the GPU")

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -47,6 +47,8 @@ class Summary:
 
     run: Run
     games: int
+    unit: str
+    """What ``games`` counts."""
     seconds: float
     results: dict[str, float]
     """The last scores, by the short names of their curves."""
@@ -84,6 +86,7 @@ class Trainer:
     ):
         self.run, self.config, self.learner, self.group = run, run.config, learner, group
         self.minutes, self.quiet = minutes, quiet
+        learner.folder = run.folder
         measure = self.config.measure
         # The other ranks on this machine wait while rank 0 measures, so their cores are free.
         self.strength = Strength(measure.double_games, self.config.seed, threads * group.local_size, measure.seconds)
@@ -168,7 +171,9 @@ class Trainer:
     def summary(self) -> Summary:
         seconds, finished = time.monotonic() - self._started, self.learner.progress >= 1
         results = {find_curve(tag).short: score for tag, score in self.scores.items()}
-        return Summary(self.run, self.learner.games, seconds, results, self._stop, finished, self._unsaved)
+        return Summary(
+            self.run, self.learner.games, self.learner.unit, seconds, results, self._stop, finished, self._unsaved
+        )
 
     def done(self) -> bool:
         """All games are learnt, the minutes are over, or Ctrl-C. All ranks get the same answer."""
@@ -271,13 +276,14 @@ class Trainer:
             info["started_from"] = self._origin
         net = self.learner.net()
         try:
-            return export(net, info, quantise=not self.learner.keeps_floats)
+            made = export(net, info, quantise=not self.learner.keeps_floats)
         except NetError:  # a weight that 16 bits cannot hold
-            return export(net, info, quantise=False)
+            made = export(net, info, quantise=False)
+        return made if self.learner.probcut is None else replace(made, probcut=self.learner.probcut)
 
     def _line(self, metrics: dict[str, float]) -> str:
         """Short enough for a terminal of 80 columns, with the bar and the times."""
-        line = f"{_short(self.learner.games)} games {_short(metrics[SPEED])}/s"
+        line = f"{_short(self.learner.games)} {self.learner.unit} {_short(metrics[SPEED])}/s"
         for tag, number in (metrics | self.scores).items():
             if (shown := find_curve(tag)).live:
                 line += f" {shown.short} {number:.3f}"

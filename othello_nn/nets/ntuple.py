@@ -3,7 +3,8 @@
 ``tuple_sets.py`` says which squares. With ``dim=1`` a cell holds discs and their sum is the prediction. With more, a
 cell holds a vector, the sum of the vectors goes through a small hidden layer, and that is a correction to its first
 number. The game has ``stages`` by the number of empties, each with tables of its own; ``shared=True`` adds tables that
-serve all of them, so that what is rare in one stage is learnt from the others.
+serve all of them, so that what is rare in one stage is learnt from the others. With several ``heads`` each part of the
+game has a hidden layer of its own instead, which also weighs the sum anew, behind tables that all have in common.
 """
 
 from __future__ import annotations
@@ -70,6 +71,15 @@ def _dim(shape: torch.Size) -> int:
     return shape[2] if len(shape) == 3 else 1
 
 
+class _Layers(nn.Module):
+    """The weights of as many layers as there are heads: ``weight`` ``[heads, *size]``, and a bias for each output."""
+
+    def __init__(self, heads: int, *size: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads, *size))
+        self.bias = nn.Parameter(torch.empty(heads, *size[:-1]))
+
+
 class NTupleNet(Net):
     """``weight`` is ``[rows, cells]`` in discs, or ``[rows, cells, dim]``; cell 0 of a row is a constant term.
 
@@ -81,6 +91,7 @@ class NTupleNet(Net):
     _by_byte: Tensor
     _origins: Tensor
     _stage_starts: Tensor
+    _head_of_discs: Tensor
 
     def __init__(self, *values: Any, **given: Any):
         options = NTupleOptions(*values, **given)
@@ -92,7 +103,7 @@ class NTupleNet(Net):
         self.tuples, self.tuple_set, self.seed = tuples, name, options.seed
         self.shapes = Shapes.symmetric(tuples)
         self.stages, self.shared, self.view = options.stages, options.shared, options.view
-        self.dim, self.units = options.dim, options.hidden
+        self.dim, self.units, self.heads = options.dim, options.hidden, options.heads
         self.scale, self.sparse = options.scale, options.sparse
         self.tap: Tap | None = None
         rows = self.stages + (1 if self._has_shared_row else 0)
@@ -103,10 +114,21 @@ class NTupleNet(Net):
             )
         self.weight = nn.Parameter(torch.empty(size if self.dim == 1 else (*size, self.dim)))
         if self.dim > 1:
-            self.hidden = nn.Linear(self.dim, self.units)
-            self.output = nn.Linear(self.units, 1)
+            self._make_heads()
         self._make_index_tables()
         self.reset_parameters()
+
+    def _make_heads(self) -> None:
+        """One network behind the sums, or one for each part of the game."""
+        if self.heads == 1:
+            self.hidden: nn.Module = nn.Linear(self.dim, self.units)
+            self.output: nn.Module = nn.Linear(self.units, 1)
+            return
+        self.skip = nn.Parameter(torch.empty(self.heads, self.dim))
+        self.hidden = _Layers(self.heads, self.units, self.dim)
+        self.output = _Layers(self.heads, self.units)
+        numbers = torch.tensor(stages_of_empties(self.heads)[::-1].tolist(), dtype=torch.int32)
+        self.register_buffer("_head_of_discs", numbers, persistent=False)
 
     def _make_index_tables(self) -> None:
         """``_by_byte`` ``[2 * 8 * 256, lookups + 1]``: what the discs in a rank of the mover, then of the opponent, add
@@ -156,6 +178,10 @@ class NTupleNet(Net):
                 parameter.uniform_(-bound, bound, generator=generator)
             for parameter in self.output.parameters():
                 parameter.zero_()  # at first the net is the first number of the sum
+            if self.heads > 1:
+                self.skip.copy_(torch.eye(1, self.dim).expand_as(self.skip))
+                for parameter in self.hidden.parameters():
+                    parameter.copy_(parameter[:1].expand_as(parameter))  # all heads start alike
 
     def indices(self, mover: Tensor, opponent: Tensor) -> Tensor:
         """The cells read, int64 ``[N, lookups + 1]``, counted through all rows of ``weight``; the last is the stage's
@@ -203,4 +229,14 @@ class NTupleNet(Net):
             sums = sums.squeeze(1) if self.dim == 1 else sums
         if self.dim == 1:
             return sums
-        return sums.select(1, 0) + self.output(F.relu(self.hidden(sums))).squeeze(1)
+        if self.heads == 1:
+            return sums.select(1, 0) + self.output(F.relu(self.hidden(sums))).squeeze(1)
+        return self._by_heads(sums, self._head_of_discs.index_select(0, count_discs(mover, opponent)))
+
+    def _by_heads(self, sums: Tensor, numbers: Tensor) -> Tensor:
+        """The value of each row of ``sums`` by the head with its number. All heads' units are found at once, since
+        gathering a head's weights for each row would take more memory than the tables do."""
+        units = F.relu(F.linear(sums, self.hidden.weight.flatten(0, 1), self.hidden.bias.flatten()))
+        by_head = units.view(-1, self.heads, self.units).mul(self.output.weight).sum(2)
+        values = by_head + F.linear(sums, self.skip, self.output.bias)
+        return values.gather(1, numbers.to(torch.int64).unsqueeze(1)).squeeze(1)

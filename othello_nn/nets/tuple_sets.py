@@ -6,6 +6,7 @@ tuples that are images of each other are one. Names can be joined with ``+``:
 ``all-1`` … ``all-8``  every straight line of that many squares
 ``rand-8x4``           eight random snakes of four squares; the seed chooses them
 ``patterns``           the eleven shapes of the engine's own evaluator
+``wide``               these and more of the corner and the inside: fifteen shapes, 62 lookups
 ``rows``, ``diagonals``, ``corners``, ``edges``   families of those shapes, ``rows`` with the edge row
 ``FILE``               a text file, one tuple a line as names of squares (``a1 b1 c1``), ``#`` begins a comment
 
@@ -24,7 +25,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from othello_nn.engine.leaf.shapes import LONGEST, PATTERNS, symmetric_placements
+from othello_nn.engine.leaf.shapes import LONGEST, PATTERNS, WIDE, symmetric_placements
 from othello_nn.errors import InvalidMoveError, OthelloError, did_you_mean, shorten
 from othello_nn.game.syntax import parse_square
 
@@ -33,6 +34,7 @@ Tuples = tuple[tuple[int, ...], ...]
 MOST_SNAKES = 1000
 FAMILIES: dict[str, Tuples] = {
     "patterns": PATTERNS,
+    "wide": WIDE,
     "edges": PATTERNS[:1],
     "corners": PATTERNS[1:3],
     "rows": (tuple(range(8)), *PATTERNS[3:6]),

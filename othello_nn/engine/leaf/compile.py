@@ -325,25 +325,32 @@ def seen_from_behind(shapes: Shapes, weights: np.ndarray) -> np.ndarray:
 
 
 def _embedding(options: NTupleOptions, shapes: Shapes, weights: np.ndarray, arrays: Arrays, white: bool) -> Parts:
-    dim, hidden = options.dim, options.hidden
-    skip = np.zeros(dim, np.float32)
-    skip[0] = 1.0
-    head = Head(
-        skip,
-        _float_array(arrays, "hidden.weight", hidden, dim),
-        _float_array(arrays, "hidden.bias", hidden),
-        _float_array(arrays, "output.weight", 1, hidden)[0],
-        float(_float_array(arrays, "output.bias", 1)[0]),
-    )
+    heads = _heads(options, arrays)
     if white:
-        weights, head = seen_from_behind(shapes, weights), head.negated()
+        weights, heads = seen_from_behind(shapes, weights), tuple(head.negated() for head in heads)
     if weights.dtype.kind == "i":
         weights = weights.astype(np.float32) / np.float32(UNIT)
     fusion = fusion_of(shapes)
     whole, quantum = quantised(fusion.apply(weights))
-    stages = stages_of_empties(options.stages)
-    tables = {"shapes": fusion.shapes, "weights": whole, "stage_of_empties": stages}
-    return EmbeddedEvaluator, tables | {"quantum": quantum, "head": head}
+    tables = {"shapes": fusion.shapes, "weights": whole, "stage_of_empties": stages_of_empties(options.stages)}
+    behind = {"heads": heads, "head_of_empties": stages_of_empties(options.heads)}
+    return EmbeddedEvaluator, tables | behind | {"quantum": quantum}
+
+
+def _heads(options: NTupleOptions, arrays: Arrays) -> tuple[Head, ...]:
+    """The networks behind the sums: one that corrects their first number, or several, each with a skip of its own."""
+    dim, hidden, heads = options.dim, options.hidden, options.heads
+    if heads == 1:
+        skip = np.eye(1, dim, dtype=np.float32)
+        sizes = {"hidden.weight": (hidden, dim), "hidden.bias": (hidden,), "output.weight": (1, hidden)}
+    else:
+        skip = _float_array(arrays, "skip", heads, dim)
+        both = heads, hidden
+        sizes = {"hidden.weight": (*both, dim), "hidden.bias": both, "output.weight": both}
+    weight, bias, output = (_float_array(arrays, name, *size) for name, size in sizes.items())
+    constants = _float_array(arrays, "output.bias", heads)
+    each = zip(skip, weight.reshape(heads, hidden, dim), bias.reshape(heads, hidden), output, constants, strict=True)
+    return tuple(Head(*parts[:4], float(parts[4])) for parts in each)
 
 
 # --- triangle nets ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 The tables hold vectors of ``dim`` 16-bit integers with one quantum for all; sums are exact in 32 bits. What follows is
 in single precision: value = skip · s + output · relu(hidden · s + bias) + output_bias, in discs, where s is the sum.
-Read ``lanes.py`` and ``door.py`` first.
+There is one such head for the whole game, or one for each few numbers of empties. Read ``lanes.py`` and ``door.py``
+first.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import float32, int64, types
+from numba import int64, types
 
 from othello_nn.engine.leaf.door import rounded_score
 from othello_nn.engine.leaf.lanes import (
@@ -77,7 +78,7 @@ def _embedded_score(lanes: int, dim: int):
     cell, wide, floats = ir.VectorType(I16, dim), ir.VectorType(I32, dim), ir.VectorType(F32, dim)
 
     def embed(typingctx, features, origins, weights, head, blocks):
-        """skip · s + output · relu(hidden · s + bias); ``head`` begins with skip, then come the blocks."""
+        """A head's value; it begins with skip and the constant, then come the blocks."""
 
         def codegen(context, builder, signature, args):
             *where, head, blocks = args
@@ -85,8 +86,9 @@ def _embedded_score(lanes: int, dim: int):
             sums = builder.sitofp(emit_sum(builder, cells, builder.add), floats)
             skip = builder.load(address_of(builder, head, 0, floats), align=4)
             direct = emit_horizontal(builder, builder.fmul(sums, skip), builder.fadd)
-            first = builder.add(head, ir.Constant(I64, 4 * dim))
-            return builder.fadd(direct, _emit_head(builder, dim, sums, first, blocks))
+            constant = builder.load(address_of(builder, head, 4 * dim, F32), align=4)
+            first = builder.add(head, ir.Constant(I64, 4 * (dim + 1)))
+            return builder.fadd(builder.fadd(direct, _emit_head(builder, dim, sums, first, blocks)), constant)
 
         return types.float32(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
 
@@ -96,7 +98,8 @@ def _embedded_score(lanes: int, dim: int):
     def score(ev, features, mover, opponent, empties):
         stage = load_i32(ev.stages, empties * int64(4))
         rows = ev.weights + stage * int64(2 * dim)
-        return rounded_score(embedded(features, ev.origins, rows, ev.head, ev.blocks) + float32(ev.output_bias))
+        head = ev.heads + load_i32(ev.heads, empties * int64(4))
+        return rounded_score(embedded(features, ev.origins, rows, head, ev.blocks))
 
     return score
 
@@ -108,9 +111,9 @@ class Embedded(NamedTuple):
     origins: int
     weights: int  # [stages · cells · dim] int16
     stages: int
-    head: int  # float32: skip [dim], then blocks [blocks, dim + 2, WIDTH]; see _emit_head
+    heads: int  # [65] int32: how many bytes further on the head for so many empties is. A head is float32: skip [dim],
+    # its constant, then blocks [blocks, dim + 2, WIDTH]; see _emit_head
     blocks: int
-    output_bias: float
 
 
 # One class for each number of lanes and each dim: Embedded16x4 … Embedded64x16. They are named in the module, since
@@ -157,14 +160,16 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedEvaluator(LeafEvaluator):
-    """``weights`` is int16 [rows, cells, dim], in ``quantum``s of what ``head`` takes.
+    """``weights`` is int16 [rows, cells, dim], in ``quantum``s of what the ``heads`` take, all of one size;
+    ``head_of_empties`` [65] says which counts when.
 
     With ``memory`` they lie already as the leaf reads them, and are not copied: ``aligned_zeros`` of [rows, cells + 1,
     dim], a dim of ``DIMS``, whose last cell of a row stays zero, of which ``weights`` is a view.
     """
 
     quantum: float = field(kw_only=True)
-    head: Head = field(kw_only=True)
+    heads: tuple[Head, ...] = field(kw_only=True)
+    head_of_empties: np.ndarray = field(kw_only=True, default_factory=lambda: np.zeros(65, np.int64))
     memory: np.ndarray | None = field(kw_only=True, default=None)
 
     def __post_init__(self):
@@ -173,8 +178,15 @@ class EmbeddedEvaluator(LeafEvaluator):
         dim = self.weights.shape[2]
         if not 1 <= dim <= max(DIMS):
             raise ValueError(f"embeddings of {dim} numbers cannot be compiled, at most {max(DIMS)}")
-        if len(self.head.skip) != dim:
-            raise ValueError(f"the head is for embeddings of {len(self.head.skip)} numbers, the tables have {dim}")
+        for head in self.heads:
+            if head.hidden.shape != self.heads[0].hidden.shape:
+                raise ValueError("the heads are not all of one size")
+            if len(head.skip) != dim:
+                raise ValueError(f"the head is for embeddings of {len(head.skip)} numbers, the tables have {dim}")
+        if self.head_of_empties.shape != (65,) or not (
+            0 <= self.head_of_empties.min() <= self.head_of_empties.max() < len(self.heads)
+        ):
+            raise ValueError(f"each number of empties needs one of the {len(self.heads)} heads")
         if self.memory is not None:
             rows, cells, _ = self.weights.shape
             room = (rows, cells + 1, next(size for size in DIMS if size >= dim))
@@ -185,17 +197,23 @@ class EmbeddedEvaluator(LeafEvaluator):
     def _lay_out(self) -> tuple[Any, ...]:
         given = self.weights.shape[2]
         dim = next(dim for dim in DIMS if dim >= given)
-        units = len(self.head.bias)
-        blocks = max(1, -(-units // WIDTH))
-        rows = np.zeros((dim + 2, blocks * WIDTH), np.float32)
-        rows[0, :units] = self.head.bias
-        rows[1 : given + 1, :units] = self.head.hidden.T * self.quantum
-        rows[-1, :units] = self.head.output
-        skip = np.zeros(dim, np.float32)
-        skip[:given] = self.head.skip * self.quantum
-        in_blocks = rows.reshape(dim + 2, blocks, WIDTH).swapaxes(0, 1)
-        head = aligned(np.concatenate([skip, in_blocks.ravel()]))
+        blocks = max(1, -(-len(self.heads[0].bias) // WIDTH))
+        laid_out = np.stack([self._head_numbers(head, dim, blocks) for head in self.heads])
+        offsets = 4 * (65 + laid_out.shape[1] * self.head_of_empties)
+        heads = aligned(np.concatenate([offsets.astype(np.int32).view(np.float32), laid_out.ravel()]))
         weights = self.memory
         if weights is None:
             weights = self._with_zero(np.pad(self.weights, [(0, 0), (0, 0), (0, dim - given)]))
-        return EMBEDDED_CLASSES[self.shapes.lanes, dim], weights, head, blocks, float(self.head.output_bias)
+        return EMBEDDED_CLASSES[self.shapes.lanes, dim], weights, heads, blocks
+
+    def _head_numbers(self, head: Head, dim: int, blocks: int) -> np.ndarray:
+        """A head as the leaf reads it: vectors of ``dim``, units in ``blocks``, sums in quantums."""
+        units, given = head.hidden.shape
+        rows = np.zeros((dim + 2, blocks * WIDTH), np.float32)
+        rows[0, :units] = head.bias
+        rows[1 : given + 1, :units] = head.hidden.T * self.quantum
+        rows[-1, :units] = head.output
+        skip = np.zeros(dim, np.float32)
+        skip[:given] = head.skip * self.quantum
+        in_blocks = rows.reshape(dim + 2, blocks, WIDTH).swapaxes(0, 1)
+        return np.concatenate([skip, [np.float32(head.output_bias)], in_blocks.ravel()], dtype=np.float32)

@@ -50,6 +50,16 @@ PATTERNS = (
     _squares("d1 e2 f3 g4 h5"),
     _squares("e1 f2 g3 h4"),
 )
+# 62 lookups: those, the two short diagonals in one, and shapes of the corner, the edge's middle and the board's inside.
+WIDE = (
+    *PATTERNS[:9],
+    _squares("d1 e2 f3 g4 h5 e1 f2 g3 h4"),
+    _squares("a1 b1 c1 d1 a2 b2 c2 a3 b3 a4"),  # corner triangle
+    _squares("c1 d1 e1 f1 c2 d2 e2 f2"),
+    _squares("a1 b2 c3 d4 b1 c2 d3 a2 b3 c4"),  # band along the long diagonal
+    _squares("b2 c2 d2 b3 c3 d3 b4 c4 d4"),
+    _squares("c2 d2 e2 f2 c3 d3 e3 f3"),
+)
 
 
 @dataclass(frozen=True)

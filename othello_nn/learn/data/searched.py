@@ -4,7 +4,10 @@ A game begins with random plies, goes on at 1-ply with some share of random move
 (``kernels/chance.draw_noise``: each game has its own share and number), so that positions of all kinds and stages come
 up. From there on it is played without chance: every move is the best of a search, and from ``solve`` empties the best
 there is. These positions are kept, each with its search's value and the game's result, which is what they are worth
-between players of this strength. ``labels`` mixes the two.
+between players of this strength. ``labels.py`` mixes the two.
+
+Beside some of them another is kept that was not played (``ASIDE``): the one that 1-ply would have chosen, or any. It
+has no result, only a search's value. Games alone show a net the best moves; what it must tell them from is here.
 
 Which games are played depends on the seed and their numbers only, not on threads or portions.
 """
@@ -14,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import float32, int64, uint64
+from numba import int64, uint64
 
 from othello_nn.engine.leaf.compile import Evaluator, leaf_pair
 from othello_nn.engine.midgame import INFINITY, root
@@ -24,15 +27,27 @@ from othello_nn.engine.score import SCORE_DISC
 from othello_nn.engine.ttable import TranspositionTable
 from othello_nn.engine.workspace import EVERYTHING, PROBCUT, PROBCUT_CUTS, PROBCUT_T, SELECTIVITY, SWITCHES, Workspace
 from othello_nn.errors import OthelloError
-from othello_nn.kernels.bits import lowest_square, store_i64
+from othello_nn.kernels.bits import legal_of, lowest_square, popcount, store_i64
 from othello_nn.kernels.board import ONE, START, ZERO, final_score, play, side_to_move
-from othello_nn.kernels.chance import below, chance_move, draw_noise, next_random, noise_chances, random_stream
+from othello_nn.kernels.chance import (
+    ALWAYS,
+    below,
+    chance_move,
+    draw_noise,
+    happens,
+    next_random,
+    noise_chances,
+    random_move,
+    random_stream,
+)
 from othello_nn.kernels.jit import kernel
 from othello_nn.kernels.parallel import in_threads, parts_of
-from othello_nn.learn.data.store import EXACT, PASSED, RECORD
+from othello_nn.learn.data.store import ASIDE, EXACT, PASSED, RECORD
 
 MOST_MOVES = 34
 """Moves that a position can have, with room to spare."""
+MOST_RECORDS = 120
+"""Positions that a game can give: its own, and one beside each."""
 TOGETHER = 16
 """Games that share a transposition table: few, so that all threads have work; not one, since clearing takes time."""
 TABLE_MB = 2.0
@@ -83,12 +98,36 @@ def best_by_proof(ev, workspace, mover, opponent, moves, values, count, empties,
 
 
 @kernel()
-def play_searched(ev, workspace, scratch, seed, first, games, opening_plies, latest, depth, solve, level, records):
-    """Write the records of games number ``first`` and on; how many there are. ``records`` has room for 60 a game.
+def list_moves(legal, moves):
+    """Write the squares of ``legal``; how many there are."""
+    count = int64(0)
+    while legal != ZERO:
+        moves[count] = lowest_square(legal)
+        legal &= legal - ONE
+        count += int64(1)
+    return count
 
-    ``latest``: chance ends with at least so many empties left.
+
+@kernel()
+def aside_move(ev, scratch, mover, opponent, legal, empties, state):
+    """A move that a player might have made instead: 1-ply's choice or any, each half of the time."""
+    at_random, state = happens(int64(ALWAYS // 2), state)
+    if at_random:
+        return random_move(legal, state)
+    return one_ply(ev, scratch, mover, opponent, legal, empties, state)
+
+
+@kernel()
+def play_searched(
+    ev, workspace, scratch, seed, first, games, opening_plies, latest, depth, solve, aside, level, records
+):
+    """Write the records of games number ``first`` and on; how many there are. ``records`` has room for ``MOST_RECORDS``
+    a game: first those of the game, in its order, then those beside it.
+
+    ``latest``: chance ends with at least so many empties left. ``aside``: chances of 2³² of a position beside one.
     """
     moves, values = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES, np.int64)
+    movers, opponents = np.zeros(60, np.uint64), np.zeros(60, np.uint64)  # those beside the game
     written = int64(0)
     for number in range(games):
         state = next_random(random_stream(seed, uint64(first + number)))
@@ -96,7 +135,8 @@ def play_searched(ev, workspace, scratch, seed, first, games, opening_plies, lat
         empties = int64(60)
         opening = int64(60) - below(state, int64(opening_plies + 1))
         noisy, noise, state = draw_noise(opening, latest, state)
-        begin, score, is_known = written, int64(0), False
+        begin, asides, score, is_known = written, int64(0), int64(0), False
+        beside = random_stream(~seed, uint64(first + number))  # games are the same with asides or without
         while True:
             mover, opponent, legal, passed = side_to_move(mover, opponent)
             if passed:
@@ -109,11 +149,7 @@ def play_searched(ev, workspace, scratch, seed, first, games, opening_plies, lat
             if square < int64(0) and empties > noisy:
                 square, state = one_ply(ev, scratch, mover, opponent, legal, empties, state)
             if square < int64(0):
-                count = int64(0)
-                while legal != ZERO:
-                    moves[count] = lowest_square(legal)
-                    legal &= legal - ONE
-                    count += int64(1)
+                count = list_moves(legal, moves)
                 exact = empties <= solve
                 if exact:
                     score = best_by_proof(
@@ -127,6 +163,12 @@ def play_searched(ev, workspace, scratch, seed, first, games, opening_plies, lat
                 record.mover, record.opponent, record.searched = mover, opponent, score
                 record.flags, record.game = EXACT if exact else 0, first + number
                 written += int64(1)
+                is_aside, beside = happens(aside, beside)
+                if is_aside:
+                    other, beside = aside_move(ev, scratch, mover, opponent, legal, empties, beside)
+                    if other != square:
+                        movers[asides], opponents[asides] = play(mover, opponent, other)
+                        asides += int64(1)
             mover, opponent = play(mover, opponent, square)
             empties -= int64(1)
             score = -score
@@ -135,6 +177,24 @@ def play_searched(ev, workspace, scratch, seed, first, games, opening_plies, lat
         for row in range(written - 1, begin - 1, -1):
             margin = margin if records[row].flags & PASSED else -margin
             records[row].margin = margin
+        for i in range(asides):
+            mover, opponent = movers[i], opponents[i]
+            legal = legal_of(mover, opponent)
+            if legal == ZERO:
+                continue
+            count, empties = list_moves(legal, moves), int64(64) - popcount(mover | opponent)
+            exact = empties <= solve
+            if exact:
+                score = best_by_proof(
+                    ev, workspace, mover, opponent, moves, values, count, empties, level, int64(0), False
+                )
+            else:
+                score = best_by_search(ev, workspace, mover, opponent, moves, values, count, depth, level)
+            record = records[written]
+            record.mover, record.opponent, record.searched = mover, opponent, score
+            record.flags, record.game = ASIDE | (EXACT if exact else 0), first + number
+            record.margin = score // int64(SCORE_DISC) if exact else 0
+            written += int64(1)
     return written
 
 
@@ -148,6 +208,8 @@ class Play:
     """Games begin with 0 to so many random plies."""
     latest: int = 14
     """With so many empties left, chance has ended in all games."""
+    aside: float = 0.0
+    """The share of positions beside which another is kept, one that was not played."""
 
 
 def searched_games(evaluator: Evaluator, how: Play, seed: int, first: int, games: int, threads: int = 1) -> np.ndarray:
@@ -166,32 +228,10 @@ def searched_games(evaluator: Evaluator, how: Play, seed: int, first: int, games
         workspace[PROBCUT_T] = round(1024 * (SELECTIVITY_LEVELS[MIDGAME_LEVEL] or 0))
         level = 0 if rows is None else MIDGAME_LEVEL
         count, scratch = part.stop - part.start, new_scratch()
-        records = np.zeros(60 * count, RECORD)
+        records = np.zeros(MOST_RECORDS * count, RECORD)
         numbers = np.uint64(seed), first + part.start, count
-        limits = how.opening_plies, how.latest, how.depth, how.solve, level
+        limits = how.opening_plies, how.latest, how.depth, how.solve, round(ALWAYS * how.aside), level
         written = play_searched(as_black, workspace.address, scratch.ctypes.data, *numbers, *limits, records)
         return records[:written]
 
     return np.concatenate(in_threads(work, parts_of(games, TOGETHER), threads))
-
-
-@kernel()
-def mixed_labels(movers, searched, margins, flags, games, lam, labels):
-    """Write λ's mixture for each record, in discs; records of a game stand together, in their order."""
-    target = float32(0)
-    for row in range(movers.size - 1, -1, -1):
-        if row == movers.size - 1 or games[row] != games[row + 1]:
-            target = float32(margins[row])
-        elif flags[row] & PASSED == 0:
-            target = -target
-        target = lam * target + (float32(1) - lam) * float32(searched[row]) / float32(SCORE_DISC)
-        labels[row] = target
-
-
-def labels(records: np.ndarray, lam: float) -> np.ndarray:
-    """What each position is worth to its mover, float32 in discs: λ = 1 is the game's result, 0 the search's value; in
-    between, each position's search has a part in those before it, as in TD(λ)."""
-    found = np.zeros(len(records), np.float32)
-    fields = (np.ascontiguousarray(records[name]) for name in ("mover", "searched", "margin", "flags", "game"))
-    mixed_labels(*fields, np.float32(lam), found)
-    return found

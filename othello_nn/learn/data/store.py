@@ -39,12 +39,13 @@ RECORD = np.dtype(
         ("searched", "<i2"),  # what a search says of the position, for the mover, in 1/128 of a disc
         ("margin", "i1"),  # the game's result for the mover
         ("flags", "u1"),
-        ("game", "<u4"),  # its number within the part: neighbours with the same number follow each other in a game
+        # Its number within the part: neighbours with the same number follow each other in a game, unless ``ASIDE``.
+        ("game", "<u4"),
     ]
 )
-EXACT, PASSED = 1, 2
+EXACT, PASSED, ASIDE = 1, 2, 4
 """Flags: ``searched`` is the solved score; the other side had no move after this position's, so the next has the same
-mover."""
+mover; the position was not played, and has no result but a solved one."""
 MAGIC = b"othello_nn.positions/1\n"
 HEADER = 64  # bytes: the magic, and the digest of the recipe
 _ENTRY = np.dtype([("records", "<u8"), ("checksum", "<u4"), ("own", "<u4")])

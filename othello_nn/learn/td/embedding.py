@@ -286,11 +286,11 @@ class EmbeddingTables:
             together = weights[: self.stages] + weights[self.shared] if self.shared >= 0 else weights
             whole, quantum = quantised(self._fusion.apply(together))
             tables = "learner", self._fusion.shapes, whole, self.stage_of_empties
-            return EmbeddedEvaluator(*tables, quantum=quantum, head=self.head)
+            return EmbeddedEvaluator(*tables, quantum=quantum, heads=(self.head,))
         memory = self._free.pop() if self._free else self._new_memory()
         quantum = self._quantise(memory, threads)
         tables = "learner", self.shapes, memory[:, :-1, : self.dim], self.stage_of_empties
-        evaluator = EmbeddedEvaluator(*tables, quantum=quantum, head=self.head, memory=memory)
+        evaluator = EmbeddedEvaluator(*tables, quantum=quantum, heads=(self.head,), memory=memory)
         weakref.finalize(evaluator, self._free.append, memory)
         return evaluator
 

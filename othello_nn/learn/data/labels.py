@@ -1,0 +1,76 @@
+"""What searched positions are worth: λ-mixtures of the searches along a game and of its result.
+
+A search's value is first put through a line of its own for each number of empties, the one that makes it agree best
+with the results of its games. So whoever searched, labels neither shrink leads nor lean to a side, at whatever depth;
+what a net is told by searches is calibrated by what came of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import float32, int64
+
+from othello_nn.engine.score import SCORE_DISC
+from othello_nn.kernels.jit import kernel
+from othello_nn.learn.data.store import ASIDE, EXACT, PASSED
+
+FEWEST = 500
+"""Positions with so many empties, at least, make a line; below, searches count as they are."""
+SLAB = 1 << 22
+
+
+def empties_of(records: np.ndarray) -> np.ndarray:
+    """``[N]`` int64."""
+    return 64 - np.bitwise_count(records["mover"] | records["opponent"]).astype(np.int64)
+
+
+def lines(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """``[65, 2]`` float32: by the number of empties, slope and offset (in discs) of the results over the searches'
+    values, by least squares over all parts."""
+    sums = np.zeros((65, 5))
+    for part in parts:
+        for first in range(0, len(part), SLAB):
+            records = part[first : first + SLAB]
+            records = records[records["flags"] & (EXACT | ASIDE) == 0]
+            empties, x, y = empties_of(records), records["searched"] / SCORE_DISC, records["margin"].astype(float)
+            for column, value in enumerate((np.ones_like(x), x, y, x * x, x * y)):
+                sums[:, column] += np.bincount(empties, value, 65)
+    count, x, y, xx, xy = sums.T
+    found = np.tile(np.array([1, 0], np.float32), (65, 1))
+    spread = count * xx - x * x
+    fitted = (count >= FEWEST) & (spread > 0)
+    found[fitted, 0] = ((count * xy - x * y) / np.where(spread > 0, spread, 1))[fitted]
+    found[fitted, 1] = ((y - found[:, 0] * x) / np.maximum(count, 1))[fitted]
+    return found
+
+
+@kernel()
+def mixed_labels(searched, margins, flags, games, lam, labels):
+    """Write λ's mixture for each record, in discs; records of a game stand together, in their order."""
+    target, game = float32(0), int64(-1)
+    for row in range(labels.size - 1, -1, -1):
+        if flags[row] & ASIDE:
+            labels[row] = searched[row]
+            continue
+        if games[row] != game:
+            target, game = float32(margins[row]), int64(games[row])
+        elif flags[row] & PASSED == 0:
+            target = -target
+        target = lam * target + (float32(1) - lam) * searched[row]
+        labels[row] = target
+
+
+def labels(records: np.ndarray, lam: float, calibration: np.ndarray | None = None) -> np.ndarray:
+    """What each position is worth to its mover, float32 in discs: λ = 1 is the game's result, 0 the search's value; in
+    between, each position's search has a part in those before it, as in TD(λ). Positions beside the game have their
+    search's value. ``calibration`` are ``lines``."""
+    found = np.zeros(len(records), np.float32)
+    searched = records["searched"].astype(np.float32) / np.float32(SCORE_DISC)
+    if calibration is not None:
+        slope, offset = calibration[empties_of(records)].T
+        searched = np.where(records["flags"] & EXACT, searched, slope * searched + offset)
+    fields = (np.ascontiguousarray(records[name]) for name in ("margin", "flags", "game"))
+    mixed_labels(searched, *fields, np.float32(lam), found)
+    return found

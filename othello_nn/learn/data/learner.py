@@ -1,0 +1,324 @@
+"""Learning from searched games, in generations: the net before plays them, with search, and the next is fitted to them.
+
+A generation has two parts. First positions are made and kept on disk (``searched.py``, ``store.py``), each with what a
+search says of it and what came of its game; every rank and core plays. Then a fresh net is fitted to their λ-mixtures
+(``labels.py``, ``minibatch.py``), tested on games that it does not learn from, and given its ProbCut, with which it
+plays the next generation's games. The first generation is played by the net that ``init`` names, or, from nothing, by
+one that counts moves.
+
+What the disk holds is never made twice: a run that was stopped goes on with the positions that are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from othello_nn.checkpoint import check_positions
+from othello_nn.config import Config, ConfigError, Searched
+from othello_nn.engine.leaf.compile import Evaluator, compile_net, load_evaluator
+from othello_nn.engine.leaf.mobility import Mobility
+from othello_nn.engine.leaf.tables import LeafEvaluator
+from othello_nn.fit.probcut import fit_evaluator
+from othello_nn.kernels.parallel import parts_of
+from othello_nn.learn.data.device import DeviceFit
+from othello_nn.learn.data.labels import empties_of, labels, lines
+from othello_nn.learn.data.minibatch import CompiledFit
+from othello_nn.learn.data.searched import Play, searched_games
+from othello_nn.learn.data.store import ASIDE, EXACT, Part, read
+from othello_nn.learn.distributed import Group
+from othello_nn.learn.learner import Arrays, Learner, init_path, seed_of
+from othello_nn.learn.watch.curves import curve
+from othello_nn.nets import Net, NTupleNet, make_net
+
+PORTION = 512
+"""Games that are played and written at a time."""
+SLAB = 1 << 17
+"""Positions that a step learns from."""
+TESTED = 40
+"""One game in so many is kept from the fit, to tell its error."""
+MOST_TESTED = 200_000
+SHOWN = 40
+"""Tests in the course of a fit."""
+COST = 60
+"""Making a position takes about as long as learning from it so many times: for the estimate of what is left."""
+PROBCUT = {"positions": 600, "depth": 9, "solve_empties": 18}
+
+GENERATION = curve("searched/generation", "searched games: the generation at hand", sparse=True)
+POSITIONS = curve("searched/positions", "searched games: positions of this generation, on all ranks", sparse=True)
+EXACT_SHARE = curve("searched/exact", "searched games: the share of new positions whose value is proven")
+TRAINED = curve("searched/train_error", "searched games: root of the mean squared error against labels, in discs")
+TEST = curve(
+    "searched/test_error",
+    "searched games: the same against the results of games kept from the fit",
+    short="test error",
+    live=True,
+    sparse=True,
+)
+TEST_EXACT = curve(
+    "searched/exact_error", "searched games: mean error, in discs, of tested positions that are solved", sparse=True
+)
+SLOPE = curve(
+    "searched/slope", "searched games: slope of the results of tested games over the net's values", sparse=True
+)
+BY_EMPTIES = curve(
+    "searched/error_empties_*", "searched games: as test_error, of positions with about so many empties", sparse=True
+)
+RATE = curve("searched/rate", "searched games: learning rate of the tables")
+
+
+class Data:
+    """The positions of a fit, with their labels; those of the last games are for the test."""
+
+    def __init__(self, parts: list[np.ndarray], lam: float):
+        movers, opponents, wanted = [], [], []
+        tested: list[np.ndarray] = []
+        for part in parts:
+            # Each part was searched by one player: its searches have the same faults.
+            found = labels(part, lam, lines([part]))
+            kept = part["game"] % TESTED == 0
+            rest = ~kept
+            movers.append(part["mover"][rest])
+            opponents.append(part["opponent"][rest])
+            wanted.append(found[rest])
+            # What is not played to the end has no result to be tested with.
+            tested.append(np.array(part[kept & (part["flags"] & (ASIDE | EXACT) != ASIDE)]))
+        self.movers, self.opponents = np.concatenate(movers), np.concatenate(opponents)
+        self.labels = np.concatenate(wanted)
+        test = np.concatenate(tested)
+        test = test[:: max(1, len(test) // MOST_TESTED)]
+        self.test_movers, self.test_opponents = test["mover"].copy(), test["opponent"].copy()
+        self.test_margins, self.test_exact = test["margin"].astype(np.float32), test["flags"] & EXACT != 0
+        self.test_empties = empties_of(test)
+
+    def metrics(self, fit: CompiledFit | DeviceFit) -> dict[str, float]:
+        found, margins = fit.discs(self.test_movers, self.test_opponents), self.test_margins
+        errors = found - margins
+        metrics = {TEST: _root_mean(errors)}
+        if self.test_exact.any():
+            metrics[TEST_EXACT] = float(np.abs(errors[self.test_exact]).mean())
+        if found.std() > 0:
+            metrics[SLOPE] = float(np.cov(found, margins)[0, 1] / found.var(ddof=1))
+        for empties in range(5, 60, 10):
+            near = np.abs(self.test_empties - empties) <= 5
+            if near.any():
+                metrics[BY_EMPTIES.of(f"{empties:02}")] = _root_mean(errors[near])
+        return metrics
+
+
+def _root_mean(errors: np.ndarray) -> float:
+    return float(np.sqrt(np.square(errors).mean())) if len(errors) else 0.0
+
+
+class SearchedLearner(Learner):
+    """Generations of positions and of nets. ``games`` counts positions: those made, and those learnt from.
+
+    Every rank makes positions; rank 0 learns from those of all, whose folder they share.
+    """
+
+    unit = "positions"
+    keeps_floats = True
+
+    def __init__(self, config: Config, group: Group, threads: int, device: str):
+        self.config, self.group, self.threads, self.device = config, group, threads, device
+        self.options: Searched = config.searched
+        net = make_net(config.net)
+        if not isinstance(net, NTupleNet):
+            raise ConfigError(f"learning from searched games is for n-tuple nets, not {net.kind}")
+        self._net = net
+        self._fresh()
+        self.generation = 0
+        self.fitting = False
+        """The positions of this generation are there, and the net learns from them."""
+        self.learnt = 0
+        self.probcut: np.ndarray | None = None
+        self._player: Any = None
+        self._part: Part | None = None
+        self._data: Data | None = None
+        self._order: tuple[int, np.ndarray] | None = None
+
+    def _fresh(self) -> None:
+        """A net that knows nothing, and what moves it."""
+        self._net.reset_parameters(torch.Generator().manual_seed(seed_of(self.config.seed, 1)))
+        if self.device == "cpu":
+            self._fit: CompiledFit | DeviceFit = CompiledFit(self._net, self.options.minibatch, self.threads)
+        else:
+            self._fit = DeviceFit(self._net, self.device)
+
+    @property
+    def progress(self) -> float:
+        options, passes = self.options, self.options.passes
+        costs = [
+            COST * wanted + passes * sum(options.positions[max(0, i + 1 - options.window) : i + 1])
+            for i, wanted in enumerate(options.positions)
+        ]
+        done = sum(costs[: self.generation]) + self.learnt
+        if self.generation < len(costs):
+            wanted = options.positions[self.generation]
+            done += COST * (wanted if self.fitting else min(self._made, wanted))
+        return min(done / sum(costs), 1.0)
+
+    @property
+    def _made(self) -> int:
+        """Positions of this generation; the other ranks have about as many as this one."""
+        return self.group.size * self._part.records if self._part is not None else 0
+
+    # --- a step ------------------------------------------------------------------------------------------------------
+
+    def play(self) -> np.ndarray | None:
+        """The positions of some games; once there are enough, the numbers of those to learn from next."""
+        if self.fitting:
+            return self._next_slab() if self.group.is_rank_0 else None
+        part = self._open_part()
+        if self._made >= self.options.positions[self.generation]:
+            return None
+        seed = seed_of(self.config.seed, self.generation, self.group.rank)
+        return searched_games(self._player, self._how(), seed, part.portions * PORTION, PORTION, self.threads)
+
+    def targets(self, games: np.ndarray | None) -> np.ndarray | None:
+        """What the positions to learn from are worth; new ones are only put by."""
+        return self._loaded().labels[games] if self.fitting and games is not None else None
+
+    def update(self, games: np.ndarray | None, targets: np.ndarray | None) -> dict[str, float]:
+        """Keep new positions, or learn from those that are there."""
+        return self._learn(games, targets) if self.fitting else self._keep(games)
+
+    # --- making positions --------------------------------------------------------------------------------------------
+
+    def _how(self) -> Play:
+        options = self.options
+        depth = options.depth[min(self.generation, len(options.depth) - 1)]
+        return Play(depth, options.solve, options.opening_plies, options.latest, options.aside)
+
+    def _open_part(self) -> Part:
+        """This rank's part of the generation's positions, and who plays the games."""
+        if self._part is None:
+            self._player = self.evaluator() if self.generation else self._first_player()
+            path = self._folder_of(self.generation) / str(self.group.rank)
+            self._part = Part.create(path, f"{_digest(self._player)} {self._how()} {self.config.seed}")
+            self.games += self._made
+        return self._part
+
+    def _first_player(self) -> Any:
+        return load_evaluator(init_path(self.config)) if self.config.init else Mobility()
+
+    def _folder_of(self, generation: int) -> Path:
+        folder = Path(self.options.folder) if self.options.folder else self.folder / "positions"
+        return folder / f"generation-{generation + 1}"
+
+    def _keep(self, games: np.ndarray | None) -> dict[str, float]:
+        part, metrics = self._open_part(), {}
+        if games is not None:
+            part.append(games)
+            self.games += self.group.size * len(games)
+            metrics[EXACT_SHARE] = float((games["flags"] & EXACT != 0).mean())
+        (goes_on,) = self.group.any(self._made < self.options.positions[self.generation])
+        if not goes_on:
+            metrics |= {GENERATION: self.generation + 1.0, POSITIONS: float(self._made)}
+            part.close()
+            self._part = self._player = None
+            self.fitting, self.learnt = True, 0
+            self._fresh()
+        return metrics
+
+    # --- learning from them ------------------------------------------------------------------------------------------
+
+    def _loaded(self) -> Data:
+        if self._data is None:
+            first = max(0, self.generation + 1 - self.options.window)
+            parts = [part for number in range(first, self.generation + 1) for part in read(self._folder_of(number))]
+            self._data = Data(parts, self.options.lam)
+        return self._data
+
+    def _next_slab(self) -> np.ndarray:
+        count = len(self._loaded().labels)
+        number, first = divmod(self.learnt, count)
+        if self._order is None or self._order[0] != number:
+            rng = np.random.default_rng(seed_of(self.config.seed, self.generation, number, 2))
+            self._order = number, rng.permutation(count)
+        return self._order[1][first : first + SLAB]
+
+    def _learn(self, games: np.ndarray | None, targets: np.ndarray | None) -> dict[str, float]:
+        metrics: dict[str, float] = {}
+        goes_on = False
+        if games is not None and targets is not None:
+            data, options = self._loaded(), self.options
+            total, squared = options.passes * len(data.labels), 0.0
+            before = SHOWN * self.learnt // total
+            for part in parts_of(len(games), options.minibatch):
+                falling = 0.5 * (1 + math.cos(math.pi * self.learnt / total))
+                rates = options.rate * falling, options.head_rate * falling
+                chosen = games[part]
+                squared += float(self._fit.learn(data.movers[chosen], data.opponents[chosen], targets[part], *rates))
+                self.learnt += len(chosen)
+            self.games += len(games)
+            metrics = {TRAINED: math.sqrt(squared / len(games)), RATE: options.rate * falling}
+            goes_on = self.learnt < total
+            if SHOWN * self.learnt // total > before:
+                metrics |= data.metrics(self._fit)
+        (goes_on,) = self.group.any(goes_on)
+        if not goes_on:
+            self._end_fit()
+        return metrics
+
+    def _end_fit(self) -> None:
+        """The net plays the next games: all ranks get it, with its ProbCut."""
+        self._fit.give()
+        if self.group.size > 1:
+            for array in self._fit.vectors:
+                if not self.group.is_rank_0:
+                    array[:] = 0
+                self.group.all_reduce(torch.from_numpy(array))
+            self._fit.take()
+        self._data = self._order = None
+        self.fitting, self.learnt = False, 0
+        self.generation += 1
+        self.probcut = None
+        plain = self.evaluator()
+        assert isinstance(plain, LeafEvaluator)
+        self.probcut = fit_evaluator(plain, **PROBCUT, seed=seed_of(self.config.seed, self.generation, 3)).log_sigma
+
+    # --- the net -----------------------------------------------------------------------------------------------------
+
+    def net(self) -> Net:
+        self._fit.give()
+        return self._fit.vectors.put_into(self._net)
+
+    def evaluator(self) -> Evaluator:
+        net = self.net()
+        arrays = {name: tensor.cpu().numpy() for name, tensor in net.state_dict().items()}
+        return compile_net(net.config, arrays, "learner", probcut=self.probcut)
+
+    def state(self) -> Arrays:
+        self._fit.give()
+        arrays = {f"net.{name}": part.copy() for name, part in self._fit.vectors._asdict().items()}
+        arrays["where"] = np.array([self.generation, self.fitting, self.learnt, self.games - self._made])
+        if self.probcut is not None:
+            arrays["probcut"] = self.probcut
+        return arrays
+
+    def restore(self, arrays: Arrays) -> None:
+        for name, part in self._fit.vectors._asdict().items():
+            given = arrays[f"net.{name}"]
+            # Compiled code does not look where it reads.
+            if given.shape != part.shape:
+                raise ValueError(f"net.{name} has the shape {given.shape}")
+            part[:] = given
+        self._fit.take()
+        self.generation, fitting, self.learnt, self.games = (int(number) for number in arrays["where"])
+        self.fitting = bool(fitting)
+        self.probcut = arrays.get("probcut")
+
+
+def _digest(player: Any) -> str:
+    """Tells players apart by what they say: positions of one are not mixed with those of another."""
+    if not isinstance(player, LeafEvaluator):
+        return type(player).__name__
+    movers, opponents, _ = check_positions()
+    said = player.discs(movers, opponents).tobytes()
+    return hashlib.sha256(said + (b"" if player.probcut is None else player.probcut.tobytes())).hexdigest()
