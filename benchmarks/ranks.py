@@ -18,20 +18,19 @@ from othello_nn.arena.league import league, league_player
 RANKS = 2
 GAMES = {"quick": 240_000, "ntuple": 160_000, "league": 320_000, "triangle": 6_000}
 """Some ten seconds of each preset."""
-SPEED_REPEATS = 3
+SPEED_REPEATS = 5
 LEARNING = "quick"
 LEARNING_GAMES = 60_000
 OPENING_PLIES = 7
 
 
-def _train(folder: Path, ranks: int, *words: str) -> Path:
-    """The run that ``train.py`` leaves: one process with as many threads, or as many ranks with a thread each."""
+def _train(folder: Path, ranks: int, threads: int, *words: str) -> Path:
+    """The run that ``train.py`` leaves: one process, or ranks with so many threads each."""
     name = f"ranks-{len(list(folder.glob('runs/*')))}"
     launch = [sys.executable]
     if ranks > 1:
         launch += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "--"]
-    threads = str(RANKS // ranks)
-    command = [*launch, str(ROOT / "train.py"), "--json", "--run", name, "--threads", threads, *words]
+    command = [*launch, str(ROOT / "train.py"), "--json", "--run", name, "--threads", str(threads), *words]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -59,27 +58,30 @@ def ranks(settings: Settings) -> Report:
         words = ("--preset", preset, "--games", str(settings.size(games, games // 40)))
         speeds: dict[int, list[float]] = {1: [], RANKS: []}
         with tempfile.TemporaryDirectory() as folder:
-            _train(Path(folder), 1, "--preset", preset, "--games", "1")  # compiles what is not yet
-            for _ in range(settings.size(SPEED_REPEATS, 1)):
-                for count, found in speeds.items():
-                    found.append(_games_per_second(_train(Path(folder), count, *words)))
+            _train(Path(folder), 1, RANKS, "--preset", preset, "--games", "1")  # compiles what is not yet
+            for repeat in range(settings.size(SPEED_REPEATS, 1)):
+                # What else a machine does changes: a ratio is of two runs next to each other, in either order.
+                for count in sorted(speeds, reverse=bool(repeat % 2)):
+                    speeds[count].append(_games_per_second(_train(Path(folder), count, RANKS // count, *words)))
         one, many = (statistics.median(found) for found in speeds.values())
-        rows.append((f"`{preset}`", f"{one:,.0f}", f"{many:,.0f}", f"{many / one:.2f}"))
-        values[preset] = {"one": speeds[1], "ranks": speeds[RANKS], "ratio": many / one}
-    header = ("preset", f"one process, {RANKS} threads, games/s", f"{RANKS} ranks, games/s", "ratio")
+        ratio = statistics.median(after / before for before, after in zip(*speeds.values(), strict=True))
+        rows.append((f"`{preset}`", f"{one:,.0f}", f"{many:,.0f}", f"{ratio:.2f}"))
+        values[preset] = {"one": speeds[1], "ranks": speeds[RANKS], "ratio": ratio}
+    header = ("preset", f"one process, {RANKS} threads, games/s", f"{RANKS} ranks, games/s", "ratio of neighbours")
     lowest = min(found["ratio"] for found in values.values())
     return Report(lowest, "ratio", markdown_table(header, rows), values, {"ranks": RANKS, "games": GAMES})
 
 
-@benchmark("ranks-learning", "two ranks against one process, learning from the same number of games")
+@benchmark("ranks-learning", "two ranks that merge their tables against one process, from the same number of games")
 def ranks_learning(settings: Settings) -> Report:
+    """With two threads each, ranks do not pool their cores. On fewer cores that is slower, and learns the same."""
     seeds = range(1, settings.size(3, 1) + 1)
     games = settings.size(LEARNING_GAMES, 2_000)
     ways = {"one process": (1, games), f"{RANKS} ranks": (RANKS, games), "one process, half the games": (1, games // 2)}
     with tempfile.TemporaryDirectory() as folder:
         nets = {
             way: [
-                _train(Path(folder), count, "--preset", LEARNING, "--games", str(number), "--seed", str(seed))
+                _train(Path(folder), count, RANKS, "--preset", LEARNING, "--games", str(number), "--seed", str(seed))
                 for seed in seeds
             ]
             for way, (count, number) in ways.items()

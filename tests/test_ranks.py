@@ -1,7 +1,8 @@
-"""Several ranks: tables merged, gradients added up, runs that stop and go on as if they had not.
+"""Several ranks: cores pooled, tables merged, gradients added up, runs that stop and go on as if they had not.
 
 Two processes are started once, as torchrun would start them (which takes longer to start itself than most of this).
-They do everything that needs them, one thing after the other, and leave files for the tests to look at.
+They do everything that needs them, one thing after the other, and leave files for the tests to look at. Only to pool
+cores on several machines there is a third.
 """
 
 import json
@@ -21,10 +22,12 @@ from torch.distributed import ReduceOp
 
 import train as program
 from othello_nn.checkpoint import read_meta
-from othello_nn.cli.train import _set_threads
+from othello_nn.cli.train import _cores
 from othello_nn.config import load_preset
-from othello_nn.learn.distributed import Group
+from othello_nn.learn import distributed
+from othello_nn.learn.distributed import Group, pool_cores
 from othello_nn.learn.learner import first_net
+from othello_nn.learn.make import plays_in_threads
 from othello_nn.learn.td import merge
 from othello_nn.learn.td.learners import float_state
 from othello_nn.learn.td.merge import FEW, Merger
@@ -166,15 +169,40 @@ STOPS = {"quick": (1, 20), "triangle": (0, 3)}
 """The rank that hears Ctrl-C, and the step in which it does."""
 
 
-def words(preset: str, run: str) -> list[str]:
+def words(preset: str, run: str, threads: int = 1) -> list[str]:
     settings = (*PRESETS[preset], *MEASURE)
-    return ["--preset", preset, "--threads", "1", "--run", run, *(w for s in settings for w in ("--set", s))]
+    return ["--preset", preset, "--threads", str(threads), "--run", run, *(w for s in settings for w in ("--set", s))]
 
 
+POOLING = """
+import os, sys
+import torch
+from othello_nn.learn import distributed
+
+def pool(rank, port):
+    '''Two ranks of one core on one machine and one on another: two go on, and everything is between those two.'''
+    os.environ |= {"WORLD_SIZE": "3", "MASTER_PORT": port}
+    os.environ |= {"LOCAL_WORLD_SIZE": "1" if rank == 2 else "2", "LOCAL_RANK": str(rank % 2)}
+    group, threads = distributed.pool_cores(distributed.join("cpu"), 1)
+    assert (group.rank, group.size, threads) == [(0, 2, 2), (0, 1, 0), (1, 2, 1)][rank]
+    if threads:
+        assert group.all_reduce(torch.tensor([1.0 + rank])) == 4
+        assert group.any(rank == 2, False) == [True, False]
+        assert group.broadcast(f"rank {rank}") == "rank 0"
+        assert group.gather(rank) == ([0, 2] if group.is_rank_0 else [])
+        group.barrier()
+    assert distributed.wait_for_all()
+    distributed.leave()
+    os.environ |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+
+if __name__ == "__main__":
+    pool(2, sys.argv[1])
+"""
 SCRIPT = """
 import json, os, signal, sys
 import numpy as np, torch
 import train
+from pooling import pool
 from othello_nn.config import Config
 from othello_nn.learn import distributed
 from othello_nn.learn.make import make_learner
@@ -185,9 +213,10 @@ from othello_nn.learn.watch.logger import Logger
 
 torch.set_num_threads(1)
 task, ports = json.load(open("task.json")), iter(sys.argv[1:])
+pool(int(os.environ["RANK"]), next(ports))
 os.environ["MASTER_PORT"] = next(ports)
 group = distributed.join("cpu")
-assert group.size == group.local_size == 2
+assert (group.size, group.local_size) == (2, 1)
 assert group.any(group.rank == 1, False) == [True, False]
 assert group.broadcast(f"rank {group.rank}") == "rank 0"
 assert group.gather(group.rank) == ([0, 1] if group.is_rank_0 else [])
@@ -206,7 +235,7 @@ distributed.leave()
 
 Logger.pictures = lambda *arguments: None
 codes = []
-for words, stop in task["runs"]:
+for words, stop, local_size in task["runs"]:
     learner_class = TorchLearner if "triangle" in words else OnlineLearner
     original, taken = learner_class.play, 0
 
@@ -219,6 +248,7 @@ for words, stop in task["runs"]:
 
     learner_class.play = play
     os.environ["MASTER_PORT"] = next(ports)
+    os.environ |= {"LOCAL_WORLD_SIZE": str(local_size), "LOCAL_RANK": str(group.rank % local_size)}
     codes.append(train.main(words))
     learner_class.play = original
 json.dump(codes, open(f"codes-{group.rank}.json", "w"))
@@ -227,25 +257,27 @@ json.dump(codes, open(f"codes-{group.rank}.json", "w"))
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    """The folder where two ranks have done what ``LEARNERS`` and ``PRESETS`` say."""
+    """The folder where ranks have done what ``POOLING``, ``LEARNERS`` and ``PRESETS`` say."""
     folder = tmp_path_factory.mktemp("ranks")
     runs = []
     for preset, stop in STOPS.items():
-        runs += [(words(preset, f"{preset}-straight"), None), (words(preset, f"{preset}-stopped"), stop)]
-        runs += [(["--resume", f"{preset}-stopped", "--threads", "1"], None)]
+        runs += [(words(preset, f"{preset}-straight"), None, 1), (words(preset, f"{preset}-stopped"), stop, 1)]
+        runs += [(["--resume", f"{preset}-stopped", "--threads", "1"], None, 1)]
+    runs += [(words(preset, f"{preset}-pooled"), None, 2) for preset in PRESETS]
     learners = {name: config.as_dict() for name, config in LEARNERS.items()}
     (folder / "task.json").write_text(json.dumps({"learners": learners, "runs": runs}))
+    (folder / "pooling.py").write_text(POOLING)
     (folder / "ranks.py").write_text(SCRIPT)
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(1 + len(runs))]
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2 + len(runs))]
     ports = [str(free.getsockname()[1]) for free in sockets]
     for free in sockets:
         free.close()
-    group = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "ranks.py", *ports]
-    logs = [(folder / f"rank-{rank}.txt").open("w") for rank in range(2)]
+    group = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+    commands = [[sys.executable, script, *ports] for script in ("ranks.py", "ranks.py", "pooling.py")]
+    logs = [(folder / f"rank-{rank}.txt").open("w") for rank in range(len(commands))]
     started = [
         subprocess.Popen(command, cwd=folder, env=os.environ | group | {"RANK": str(rank)}, stdout=log, stderr=log)
-        for rank, log in enumerate(logs)
+        for rank, (command, log) in enumerate(zip(commands, logs, strict=True))
     ]
     try:
         for process in started:
@@ -326,9 +358,79 @@ def test_another_number_of_ranks(ranks, monkeypatch, capfd):
     assert after["steps"] == before["steps"] + 2
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_two_ranks_that_pool_their_cores_end_in_the_net_of_one_process(ranks, monkeypatch, preset):
+    place = 3 * len(PRESETS) + list(PRESETS).index(preset)
+    assert [json.loads((ranks / f"codes-{rank}.json").read_text())[place] for rank in range(2)] == [0, 0]
+    monkeypatch.chdir(ranks)
+    monkeypatch.setattr(Logger, "pictures", lambda *arguments: None)
+    assert program.main(words(preset, f"{preset}-alone", threads=2)) == 0
+    for name in ("state", "net"):
+        pooled, alone = (load_file(f"runs/{preset}-{run}/{name}.safetensors") for run in ("pooled", "alone"))
+        assert pooled.keys() == alone.keys()
+        for key, array in pooled.items():
+            assert array.tobytes() == alone[key].tobytes(), f"{name} {key}"
+    said = (ranks / "rank-0.txt").read_text()
+    assert f"runs/{preset}-pooled: " in said
+    assert said.count("on cpu, 2 threads (the cores of 2 ranks)\n") == len(PRESETS)
+
+
+# --- whose cores -----------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     ("given", "group", "threads"), [(None, Group(0, 4, 2), 4), (3, Group(0, 2, 2), 3), (None, Group(), 8)]
 )
 def test_ranks_share_the_cores_of_their_machine(monkeypatch, given, group, threads):
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    assert _set_threads(given, group, load_preset("quick")) == threads
+    assert _cores(given, group) == threads
+
+
+@pytest.mark.parametrize(
+    ("machines", "expected"),
+    [
+        ([(1, 1)], [(0, 1, 1, 1)]),
+        ([(2, 1)], [(0, 1, 1, 2), None]),
+        ([(3, 1)], [(0, 1, 1, 3), None, None]),
+        ([(2, 2)], [(0, 2, 2, 2), (1, 2, 2, 2)]),
+        ([(1, 1), (1, 1)], [(0, 2, 1, 1), (1, 2, 1, 1)]),
+        ([(4, 1), (2, 4)], [(0, 4, 2, 2), (1, 4, 2, 2), None, None, (2, 4, 2, 4), (3, 4, 2, 4)]),
+    ],
+)
+def test_ranks_with_less_than_two_cores_pool_them(monkeypatch, machines, expected):
+    """Machines with so many ranks of so many cores; of each rank its place in the new group and its cores."""
+    size = sum(ranks for ranks, _ in machines)
+    told, both = [False] * size, threading.Barrier(size)
+
+    def all_gather(flags, flag):
+        told[local.rank] = flag
+        both.wait()
+        flags[:] = told
+
+    local = threading.local()
+    monkeypatch.setattr(distributed.dist, "all_gather_object", all_gather)
+    monkeypatch.setattr(distributed.dist, "new_group", lambda ranks: tuple(ranks))
+
+    def pooled(rank: int, ranks: int, number: int, cores: int):
+        local.rank = rank
+        group, threads = pool_cores(Group(rank, size, ranks, number), cores)
+        assert group.processes is None or group.processes[group.rank] == rank
+        return (group.rank, group.size, group.local_size, threads) if threads else None
+
+    places = [(ranks, number, cores) for ranks, cores in machines for number in range(ranks)]
+    with ThreadPoolExecutor(size) as pool:
+        assert list(pool.map(lambda rank: pooled(rank, *places[rank]), range(size))) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "device", "pools"),
+    [
+        (load_preset("quick"), "cpu", True),
+        (load_preset("triangle"), "cpu", True),
+        (load_preset("triangle"), "cuda", False),
+        (load_preset("backwards"), "cpu", False),
+        (load_preset("quick").changed(net={"kind": "dense"}), "cpu", False),
+    ],
+)
+def test_cores_are_pooled_where_threads_play(config, device, pools):
+    assert plays_in_threads(config, device) == pools

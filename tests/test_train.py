@@ -658,11 +658,11 @@ def test_golden_curves(name):
 
 
 def test_torchrun(tmp_path, monkeypatch):
-    """Two processes, one run, one report; games add up."""
+    """Two processes with cores enough, one run, one report; games add up."""
     monkeypatch.chdir(tmp_path)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [*launch, str(ROOT / "train.py"), *words("triangle", "--games", "48", "--json")]
+    command = [*launch, str(ROOT / "train.py"), *words("triangle", "--games", "48", "--json", "--threads", "2")]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=2 * HANG_SECONDS, check=False
     )

@@ -87,6 +87,8 @@ class Job:
     quiet: bool = False
     why: str = ""
     """Why it learns on this device, if the program decided it."""
+    started: int = 1
+    """Ranks that torchrun has started, of which ``group`` are left after they have pooled their cores."""
 
     @property
     def resumed(self) -> bool:
@@ -120,6 +122,7 @@ class Job:
         why = f" ({self.why})" if self.why else ""
         where = f"{self.device}{why}, {self.threads} threads"
         where += f", {self.group.size} processes" if self.group.size > 1 else ""
+        where += f" (the cores of {self.started} ranks)" if self.started > self.group.size else ""
         begun = f", from {learner.games:,} {learner.unit} on" if learner.games else ""
         print(json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
         print(f"{run.folder}: {net.title} net of {count:,} weights on {where}{begun}", file=sys.stderr)
@@ -190,7 +193,7 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
                 raise UsageError(f"--{name} cannot go with --resume: a resumed run keeps its settings")
     # Torch takes seconds to load: what is wrong with the words was said before.
     from othello_nn.learn import distributed
-    from othello_nn.learn.make import choose_place
+    from othello_nn.learn.make import choose_place, plays_in_threads
     from othello_nn.learn.runs import Run
 
     run = None
@@ -208,18 +211,28 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
     place = choose_place(config, arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
     group = distributed.join(place.device)
     try:
-        threads = _set_threads(arguments.threads, group, config)
-        named = run, arguments.run, arguments.runs
-        job = Job(config, place.device, group, threads, *named, arguments.minutes, arguments.json, place.why)
-        summary = train(job)
-        if group.is_rank_0:
-            _report(summary, arguments.json, out)
-        if summary.unsaved:
-            note(TRAIN, f"the run's last state is not saved: {summary.unsaved}")
-            return 1
-        return INTERRUPTED if summary.interrupted else 0
+        learning, threads, code = group, _cores(arguments.threads, group), 0
+        if plays_in_threads(config, place.device):
+            learning, threads = distributed.pool_cores(group, threads)
+        if threads:  # else another rank has its cores now
+            told = run, arguments.run, arguments.runs, arguments.minutes, arguments.json, place.why
+            code = _train_job(train, Job(config, place.device, learning, threads, *told, started=group.size), out)
+        if learning is not group and not distributed.wait_for_all():
+            return code or 1
+        return code
     finally:
         distributed.leave()
+
+
+def _train_job(train: Loop, job: Job, out: TextIO) -> int:
+    _set_torch_threads(job.threads, job.config)
+    summary = train(job)
+    if job.group.is_rank_0:
+        _report(summary, job.quiet, out)
+    if summary.unsaved:
+        note(TRAIN, f"the run's last state is not saved: {summary.unsaved}")
+        return 1
+    return INTERRUPTED if summary.interrupted else 0
 
 
 def _prepare(train: Loop, arguments: Namespace, config: Config) -> int:
@@ -244,16 +257,19 @@ def _prepare(train: Loop, arguments: Namespace, config: Config) -> int:
     return code
 
 
-def _set_threads(threads: int | None, group: Group, config: Config) -> int:
-    """Cores for this rank. Torch takes half of them, since compiled games are played in the others meanwhile; of a net
-    that does not compile torch plays the games, too, and takes them all."""
+def _cores(threads: int | None, group: Group) -> int:
+    """Of this rank: as many as it was told to take, or its share of the machine's."""
+    return threads or max(1, (os.cpu_count() or 1) // group.local_size)
+
+
+def _set_torch_threads(threads: int, config: Config) -> None:
+    """Torch takes half of this rank's cores, since compiled games are played in the others meanwhile; of a net that
+    does not compile torch plays the games, too, and takes them all."""
     import torch
 
     from othello_nn.engine.leaf.compile import why_not_compiled
 
-    threads = threads or max(1, (os.cpu_count() or 1) // group.local_size)
     torch.set_num_threads(threads if why_not_compiled(config.net) else max(1, threads // 2))
-    return threads
 
 
 def _report(summary: Summary, as_json: bool, out: TextIO) -> None:

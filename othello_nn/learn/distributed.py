@@ -2,6 +2,10 @@
 
 ``torchrun`` starts them and says in the environment which rank each is; without it there is one process, and nothing
 here does anything.
+
+A rank wants two cores: it learns on one while the next games are played on the other. Ranks of a machine that have less
+pool their cores (``pool_cores``): some go on with the cores of all, and the others wait for the end of the run. Threads
+share what each process needs a copy of, the net and its tables, and never wait for those of another.
 """
 
 from __future__ import annotations
@@ -9,12 +13,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import ReduceOp
+
+A_LONG_RUN = timedelta(days=365)
+"""No rank waits longer for the others to end."""
+CORES = 2
+"""Of a rank: to learn from a game takes about as long as to play it."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +35,9 @@ class Group:
     size: int = 1
     local_size: int = 1
     """Ranks on this machine, which share its cores."""
+    local_rank: int = 0
+    processes: Any = None
+    """Torch's name for them; none if they are all that torchrun started."""
 
     @property
     def is_rank_0(self) -> bool:
@@ -34,7 +47,7 @@ class Group:
     def all_reduce(self, tensor: Tensor, operation: Any = ReduceOp.SUM) -> Tensor:
         """The sum of a tensor over the ranks, in place."""
         if self.size > 1:
-            dist.all_reduce(tensor, operation)
+            dist.all_reduce(tensor, operation, self.processes)
         return tensor
 
     def all_reduce_flat(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -56,7 +69,7 @@ class Group:
         if self.size == 1:
             return word
         words = [word]
-        dist.broadcast_object_list(words)
+        dist.broadcast_object_list(words, group=self.processes)
         return words[0]
 
     def gather(self, item: Any) -> list[Any]:
@@ -64,13 +77,13 @@ class Group:
         if self.size == 1:
             return [item]
         items = [None] * self.size if self.is_rank_0 else None
-        dist.gather_object(item, items)
+        dist.gather_object(item, items, group=self.processes)
         return items or []
 
     def barrier(self) -> None:
         """Until every rank is here."""
         if self.size > 1:
-            dist.barrier()
+            dist.barrier(self.processes)
 
 
 def join(device: str) -> Group:
@@ -80,7 +93,35 @@ def join(device: str) -> Group:
     if not dist.is_initialized():
         # Flags and names go from CPU to CPU also where gradients go from GPU to GPU.
         dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
-    return Group(dist.get_rank(), dist.get_world_size(), int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    local = (int(os.environ.get(name, default)) for name, default in (("LOCAL_WORLD_SIZE", "1"), ("LOCAL_RANK", "0")))
+    return Group(dist.get_rank(), dist.get_world_size(), *local)
+
+
+def pool_cores(group: Group, threads: int) -> tuple[Group, int]:
+    """The ranks that go on where each had ``threads`` cores, and how many this one has now; a rank without any is by
+    itself. Collective."""
+    if group.size == 1:
+        return group, threads
+    cores = group.local_size * threads
+    staying = min(group.local_size, max(1, cores // CORES))
+    stays = [False] * group.size
+    dist.all_gather_object(stays, group.local_rank < staying)
+    if all(stays):
+        return group, threads
+    ranks = [rank for rank, stay in enumerate(stays) if stay]
+    processes = dist.new_group(ranks)
+    if group.rank not in ranks:
+        return Group(), 0
+    return Group(ranks.index(group.rank), len(ranks), staying, group.local_rank, processes), cores // staying
+
+
+def wait_for_all() -> bool:
+    """Until every rank of torchrun's is here, which may take as long as a run; false if one has failed before."""
+    try:
+        dist.monitored_barrier(timeout=A_LONG_RUN)
+    except RuntimeError:
+        return False
+    return True
 
 
 def leave() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from othello_nn.config import Config, ConfigError
+from othello_nn.engine.leaf.compile import why_not_compiled
 from othello_nn.engine.leaf.embedded import DIMS
 from othello_nn.errors import did_you_mean
 from othello_nn.kinds import NTupleOptions, net_options
@@ -66,6 +67,11 @@ def learns_on_line(config: Config) -> bool:
     if not isinstance(options, NTupleOptions) or options.sees_colours or config.optim.kind not in ("tc", "sgd"):
         return False
     return not options.shared if options.dim == 1 else options.heads == 1 and options.dim <= max(DIMS)
+
+
+def plays_in_threads(config: Config, device: str) -> bool:
+    """Whether games are played in threads beside the learning, both on the CPU."""
+    return device == "cpu" and config.learner == "td" and not why_not_compiled(config.net)
 
 
 def choose_place(config: Config, name: str, local_rank: int = 0) -> Place:
