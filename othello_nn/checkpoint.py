@@ -34,7 +34,7 @@ UNIT = 128
 MODE = 0o644  # a checkpoint is meant to be shared; temporary files are the owner's alone
 CHECKED_POSITIONS = 64
 _NET, _CHECKS = "net.", "checks."
-_STATE_TYPES, _STATE_WORDS = (np.float32, np.int16, np.int64), "float32, int16 or int64"
+_STATE_TYPES, _STATE_WORDS = (np.float32, np.float16, np.int16, np.int64), "float32, float16, int16 or int64"
 _CHECK_TYPES = {"movers": "uint64", "opponents": "uint64", "black_to_move": "bool", "discs": "float64"}
 
 
@@ -84,8 +84,8 @@ def check_positions(count: int = CHECKED_POSITIONS, seed: int = 0) -> tuple[np.n
 class Checkpoint:
     """A net and what is known about it.
 
-    ``arrays`` is its state: float32, or int16 in 1/``UNIT`` of a disc, or int64 for what is counted (how many batches a
-    normalising layer has seen).
+    ``arrays`` is its state: float32 or float16, or int16 in 1/``UNIT`` of a disc, or int64 for what is counted (how
+    many batches a normalising layer has seen).
     """
 
     net: dict[str, Any]
@@ -103,7 +103,7 @@ class Checkpoint:
         for name, array in self.arrays.items():
             if array.dtype not in _STATE_TYPES:
                 raise CheckpointError(f"array {name!r} must be {_STATE_WORDS}, not {array.dtype}")
-            if array.dtype == np.float32 and not np.isfinite(array).all():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise CheckpointError(f"array {name!r} holds numbers that are not finite")
         if self.probcut is not None and (
             self.probcut.dtype.kind != "f" or self.probcut.ndim != 1 or not np.isfinite(self.probcut).all()
@@ -113,8 +113,9 @@ class Checkpoint:
     @property
     def float_arrays(self) -> dict[str, np.ndarray]:
         """The arrays in float32, those in 1/``UNIT`` of a disc too; counts stay what they are."""
+        unit = {np.dtype(np.int16): np.float32(UNIT), np.dtype(np.float16): np.float32(1)}
         return {
-            name: array.astype(np.float32) / np.float32(UNIT) if array.dtype == np.int16 else array
+            name: array.astype(np.float32) / unit[array.dtype] if array.dtype in unit else array
             for name, array in self.arrays.items()
         }
 

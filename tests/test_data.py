@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,9 @@ import pytest
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.game import Position, rules
-from othello_nn.learn.data.labels import labels
+from othello_nn.learn.data.labels import FEWEST, labels, lines
 from othello_nn.learn.data.searched import Play, searched_games
-from othello_nn.learn.data.store import EXACT, PASSED, RECORD, Part, StoreError, read
+from othello_nn.learn.data.store import ASIDE, EXACT, PASSED, RECORD, Part, StoreError, read
 
 EVALUATOR = weighted_squares("squares", [4.0 if square in (0, 7, 56, 63) else 0.1 for square in range(64)])
 PLAY = Play(depth=2, solve=8, opening_plies=10, latest=8)
@@ -103,6 +104,64 @@ def test_labels_mix_searches_and_results(records):
         if records[row + 1]["game"] == one["game"]:
             ahead = mixed[row + 1] * (1 if one["flags"] & PASSED else -1)
         assert mixed[row] == pytest.approx(0.6 * ahead + 0.4 * one["searched"] / 128, abs=1e-4)
+
+
+def test_positions_beside_a_game(records):
+    """Games are as without them; each stands after its game and follows from one of its positions, not by the move
+    played, with what a search or the solver says of it."""
+    both = searched_games(EVALUATOR, replace(PLAY, aside=1.0), seed=3, first=0, games=48)
+    beside = both["flags"] & ASIDE != 0
+    assert np.array_equal(both[~beside], records)
+    assert 0.2 < beside.mean() < 0.5
+    engine = Engine(EVALUATOR, Options(table_mb=1, probcut=False))
+    for number in range(0, 48, 6):
+        mine = both[both["game"] == number]
+        flags = mine["flags"] & ASIDE
+        assert (np.diff(flags.astype(int)) >= 0).all()
+        game = mine[flags == 0]
+        played = {(int(one["mover"]), int(one["opponent"])) for one in game}
+        reached = {there for one in game for there in _replies(one)}
+        for one in mine[flags != 0]:
+            board = int(one["mover"]), int(one["opponent"])
+            assert board in reached - played
+            engine.clear()
+            position = Position(*board, True)
+            if one["flags"] & EXACT:
+                assert int(one["searched"]) == 128 * int(one["margin"]) == 128 * engine.solve(position).score
+            else:
+                assert int(one["searched"]) == round(128 * engine.search(position, Limit(depth=PLAY.depth)).score)
+
+
+def _replies(record) -> list[tuple[int, int]]:
+    mover, opponent = int(record["mover"]), int(record["opponent"])
+    return [rules.play(mover, opponent, square) for square in rules.squares_in(rules.legal_mask(mover, opponent))]
+
+
+def test_labels_beside_a_game_are_the_searches():
+    records = searched_games(EVALUATOR, replace(PLAY, aside=1.0), seed=3, first=0, games=8)
+    beside, mixed = records["flags"] & ASIDE != 0, labels(records, 0.6)
+    assert np.allclose(mixed[beside], records["searched"][beside] / 128)
+    assert np.array_equal(mixed[~beside], labels(records[~beside], 0.6))
+
+
+def test_lines_calibrate_searches():
+    """Searches that say half of the truth and one disc more are put right; solved positions and others are not
+    touched."""
+    rng = np.random.default_rng(1)
+    made = np.zeros(4 * FEWEST, RECORD)
+    made["mover"], made["opponent"] = (1 << 20) - 1, 1 << 63  # 43 empties
+    made["opponent"][-FEWEST // 2 :] |= np.uint64(1 << 62)  # 42, too few for a line
+    made["margin"] = rng.integers(-20, 21, len(made))
+    made["searched"] = 64 * made["margin"].astype(int) + 128
+    made["flags"][::5] = EXACT
+    made["game"] = np.arange(len(made))
+    found = lines([made[:FEWEST], made[FEWEST:]])
+    assert found[43] == pytest.approx([2.0, -2.0], abs=1e-4)
+    assert found[42] == pytest.approx([1.0, 0.0])
+    right, exact = empties_of(made) == 43, made["flags"] & EXACT != 0
+    calibrated = labels(made, 0.0, found)
+    assert calibrated[right & ~exact] == pytest.approx(made["margin"][right & ~exact].astype(float), abs=1e-3)
+    assert calibrated[exact | ~right] == pytest.approx(made["searched"][exact | ~right] / 128, abs=1e-4)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -214,11 +273,11 @@ with Part.create(Path(sys.argv[1]) / "0", "recipe") as part:
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no kill -9 here")
 def test_a_killed_writer_loses_nothing_that_was_said(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
-    for lines in (40, 7, 90):
+    for told in (40, 7, 90):
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path)], env=environment, stdout=subprocess.PIPE, text=True
         )
-        said = [int(process.stdout.readline()) for _ in range(lines)]
+        said = [int(process.stdout.readline()) for _ in range(told)]
         process.kill()
         process.wait()
         process.stdout.close()

@@ -32,12 +32,15 @@ def export(
 ) -> Checkpoint:
     """A net as a checkpoint, with ``checks`` positions of random games and what the net says of them.
 
-    The tables of an n-tuple net with one number a cell become 16-bit integers, ``UNIT`` to a disc, unless
-    ``quantise`` is False; the checks are those of the net as it will be read back.
+    The tables of an n-tuple net become 16-bit integers, ``UNIT`` to a disc, or 16-bit floats if their cells are
+    vectors, unless ``quantise`` is False; the checks are those of the net as it will be read back.
     """
     arrays = {name: _array(name, tensor) for name, tensor in net.state_dict().items()}
-    if quantise and isinstance(net, NTupleNet) and net.dim == 1:
-        arrays["weight"] = _quantised(arrays["weight"], shared=net.weight.shape[0] > net.stages)
+    if quantise and isinstance(net, NTupleNet):
+        if net.dim == 1:
+            arrays["weight"] = _quantised(arrays["weight"], shared=net.weight.shape[0] > net.stages)
+        elif np.abs(arrays["weight"]).max(initial=0) < np.finfo(np.float16).max:
+            arrays["weight"] = arrays["weight"].astype(np.float16)
     bare = Checkpoint(net=net.config, arrays=arrays, info=dict(info or {}))
     if not checks:
         return bare

@@ -309,6 +309,8 @@ def _tuple_tables(options: NTupleOptions, arrays: Arrays) -> tuple[Shapes, np.nd
     weights = _array(arrays, "weight", *shape)
     if weights.dtype == np.int16:
         weights = weights.astype(np.int32)
+    elif weights.dtype == np.float16:
+        weights = weights.astype(np.float32)
     if shared:
         weights = weights[:-1] + weights[-1]
     return shapes, weights

@@ -122,7 +122,6 @@ class SearchedLearner(Learner):
     """
 
     unit = "positions"
-    keeps_floats = True
 
     def __init__(self, config: Config, group: Group, threads: int, device: str):
         self.config, self.group, self.threads, self.device = config, group, threads, device
@@ -152,16 +151,16 @@ class SearchedLearner(Learner):
 
     @property
     def progress(self) -> float:
-        options, passes = self.options, self.options.passes
-        costs = [
-            COST * wanted + passes * sum(options.positions[max(0, i + 1 - options.window) : i + 1])
-            for i, wanted in enumerate(options.positions)
-        ]
-        done = sum(costs[: self.generation]) + self.learnt
-        if self.generation < len(costs):
-            wanted = options.positions[self.generation]
-            done += COST * (wanted if self.fitting else min(self._made, wanted))
-        return min(done / sum(costs), 1.0)
+        wanted, window = self.options.positions, self.options.window
+        making = [COST * count for count in wanted]
+        fits = [self.options.passes * sum(wanted[max(0, i + 1 - window) : i + 1]) for i in range(len(wanted))]
+        done = sum(making[: self.generation]) + sum(fits[: self.generation])
+        if self.fitting:
+            share = self.learnt / self._to_learn if self._data is not None else 0.0
+            done += making[self.generation] + share * fits[self.generation]
+        elif self.generation < len(wanted):
+            done += min(COST * self._made, making[self.generation])
+        return done / (sum(making) + sum(fits))
 
     @property
     def _made(self) -> int:
@@ -235,6 +234,11 @@ class SearchedLearner(Learner):
             self._data = Data(parts, self.options.lam)
         return self._data
 
+    @property
+    def _to_learn(self) -> int:
+        """Positions of the whole fit, each as often as it is learnt."""
+        return self.options.passes * len(self._loaded().labels)
+
     def _next_slab(self) -> np.ndarray:
         count = len(self._loaded().labels)
         number, first = divmod(self.learnt, count)
@@ -248,7 +252,7 @@ class SearchedLearner(Learner):
         goes_on = False
         if games is not None and targets is not None:
             data, options = self._loaded(), self.options
-            total, squared = options.passes * len(data.labels), 0.0
+            total, squared = self._to_learn, 0.0
             before = SHOWN * self.learnt // total
             for part in parts_of(len(games), options.minibatch):
                 falling = 0.5 * (1 + math.cos(math.pi * self.learnt / total))

@@ -1,0 +1,127 @@
+"""Generations of searched games: positions are made, a net learns them and plays the next."""
+
+import json
+
+import numpy as np
+import pytest
+
+import train as program
+from othello_nn.config import ConfigError, load_preset
+from othello_nn.engine.leaf.compile import load_evaluator
+from othello_nn.game import Position
+from othello_nn.learn.data import learner as module
+from othello_nn.learn.data.learner import SearchedLearner
+from othello_nn.learn.data.store import StoreError, read
+from othello_nn.learn.distributed import Group
+from othello_nn.learn.watch.logger import Logger
+from othello_nn.players import make_player
+
+SMALL = [
+    "init=",
+    "net.tuples=edges",
+    "net.dim=4",
+    "net.hidden=8",
+    "net.heads=4",
+    "searched.positions=[2500, 5000]",
+    "searched.depth=[1, 2]",
+    "searched.solve=6",
+    "searched.latest=10",
+    "searched.passes=3",
+    "searched.minibatch=128",
+]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(module, "PORTION", 32)
+    monkeypatch.setattr(module, "SLAB", 1000)
+    monkeypatch.setattr(module, "PROBCUT", {"positions": 160, "depth": 5, "solve_empties": 8})
+
+
+def made(folder, *settings: str, device: str = "cpu") -> SearchedLearner:
+    learner = SearchedLearner(load_preset("champion").changed([*SMALL, *settings]), Group(), 1, device)
+    learner.folder = folder
+    return learner
+
+
+def run(learner: SearchedLearner, steps: int = 10**6) -> list[dict]:
+    found = []
+    while learner.progress < 1 and len(found) < steps:
+        found.append(dict(learner.step()))
+    return found
+
+
+def test_generations(tmp_path):
+    """Progress rises to 1; the error on games kept from the fit falls; the second generation is the first's net's."""
+    learner = made(tmp_path)
+    progress, metrics = [0.0], []
+    while learner.progress < 1:
+        metrics.append(learner.step())
+        progress.append(learner.progress)
+    assert (np.diff(progress) >= 0).all()
+    assert progress[-1] == 1
+    errors = [each[module.TEST] for each in metrics if module.TEST in each]
+    assert errors[-1] < 0.8 * errors[0]
+    assert learner.generation == 2
+    assert learner.probcut is not None
+    first, second = (read(tmp_path / "positions" / f"generation-{number}", check=True) for number in (1, 2))
+    assert len(first[0]) >= 2500
+    assert len(second[0]) >= 5000
+    # All that was kept was learnt from: the first generation's once more with the second's.
+    tested = [int((part["game"] % module.TESTED == 0).sum()) for part in (first[0], second[0])]
+    learnt = 3 * (2 * (len(first[0]) - tested[0]) + len(second[0]) - tested[1])
+    assert learner.games == len(first[0]) + len(second[0]) + learnt
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path):
+    whole = made(tmp_path / "whole")
+    steps = len(run(whole))
+    for stop in (1, 4, steps // 2, steps - 3):
+        folder = tmp_path / str(stop)
+        begun = made(folder)
+        run(begun, stop)
+        state = {name: array.copy() for name, array in begun.state().items()}
+        run(begun, 2)  # which were never saved
+        if begun._part is not None:
+            begun._part.close()
+        again = made(folder)
+        again.restore(state)
+        run(again)
+        for name, array in whole.state().items():
+            assert np.array_equal(array, again.state()[name]), (stop, name)
+
+
+def test_positions_of_another_player_are_not_mixed_in(tmp_path):
+    first = made(tmp_path)
+    first.step()
+    first._part.close()
+    other = made(tmp_path, "searched.aside=0.25")
+    with pytest.raises(StoreError, match="made with other settings"):
+        other.step()
+
+
+def test_states_of_another_shape_are_refused(tmp_path):
+    learner = made(tmp_path)
+    state = learner.state()
+    state["net.weights"] = state["net.weights"][:-1]
+    with pytest.raises(ValueError, match=r"net\.weights has the shape"):
+        made(tmp_path).restore(state)
+
+
+def test_only_tables_are_fitted():
+    with pytest.raises(ConfigError, match="is for n-tuple nets, not triangle"):
+        SearchedLearner(load_preset("champion").changed(net={"kind": "triangle"}), Group(), 1, "cpu")
+
+
+def test_a_run_leaves_a_player_with_probcut(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Logger, "pictures", lambda *arguments: None)
+    settings = [*SMALL, "measure.double_games=2", "searched.folder=kept"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    assert program.main(["--preset", "champion", *words, "--json", "--threads", "1"]) == 0
+    facts = json.loads(capfd.readouterr().out)
+    assert facts["finished"]
+    assert (tmp_path / "kept" / "generation-2" / "0.positions").exists()
+    evaluator = load_evaluator("runs/champion-1/net.safetensors")
+    assert evaluator.probcut is not None
+    assert make_player("champion-1:depth=3").choose(Position.start()).move in Position.start().legal_moves
