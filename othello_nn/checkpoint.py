@@ -5,8 +5,9 @@ are enough. ``nets`` makes a torch net of it, ``engine/leaf/compile.py`` an eval
 
 * the metadata hold ``format`` (name and version), ``net`` (the net's configuration, JSON), ``info`` (recipe, metrics,
   versions: anything JSON) and ``unit`` (see ``UNIT``);
-* the tensors are the net's own, as ``net.NAME``, the fitted ProbCut if there is one, as ``probcut``, and ``checks.…``:
-  some positions with the values the net had for them when it was saved, for whoever rebuilds it to compare with.
+* the tensors are the net's own, as ``net.NAME``, what was fitted to its searches, as ``probcut`` and ``calibration``,
+  and ``checks.…``: some positions with the values the net had for them when it was saved, for whoever rebuilds it to
+  compare with.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ class Checkpoint:
     info: dict[str, Any] = field(default_factory=dict)
     probcut: np.ndarray | None = None
     checks: Checks | None = None
+    calibration: np.ndarray | None = None
 
     def __post_init__(self):
         for name, value in (("net", self.net), ("info", self.info)):
@@ -109,6 +111,10 @@ class Checkpoint:
             self.probcut.dtype.kind != "f" or self.probcut.ndim != 1 or not np.isfinite(self.probcut).all()
         ):
             raise CheckpointError("probcut must be a row of finite numbers")
+        if self.calibration is not None and (
+            self.calibration.dtype.kind != "f" or not np.isfinite(self.calibration).all()
+        ):
+            raise CheckpointError("calibration must be finite numbers")
 
     @property
     def float_arrays(self) -> dict[str, np.ndarray]:
@@ -129,6 +135,8 @@ class Checkpoint:
         tensors = {_NET + name: np.asarray(array, order="C") for name, array in self.arrays.items()}
         if self.probcut is not None:
             tensors["probcut"] = self.probcut.astype(np.float32)
+        if self.calibration is not None:
+            tensors["calibration"] = self.calibration.astype(np.float32)
         if self.checks is not None:
             tensors |= {_CHECKS + name: np.asarray(getattr(self.checks, name), order="C") for name in _CHECK_TYPES}
         meta = {"format": FORMAT, "unit": str(UNIT)}
@@ -149,11 +157,11 @@ class Checkpoint:
             checks = None
             if any(name.startswith(_CHECKS) for name in tensors):
                 checks = Checks(**{name: tensors.pop(_CHECKS + name) for name in _CHECK_TYPES})
-            probcut = tensors.pop("probcut", None)
+            probcut, calibration = (tensors.pop(name, None) for name in ("probcut", "calibration"))
             arrays = {name.removeprefix(_NET): array for name, array in tensors.items() if name.startswith(_NET)}
             if unknown := [name for name in tensors if not name.startswith(_NET)]:
                 raise CheckpointError(f"it holds an unknown array {unknown[0]!r}")
-            return cls(meta["net"], arrays, meta["info"], probcut, checks)
+            return cls(meta["net"], arrays, meta["info"], probcut, checks, calibration)
         except KeyError as error:
             raise CheckpointError(f"{path}: damaged checkpoint ({error.args[0]} is missing)") from None
         except ValueError as error:

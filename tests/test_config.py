@@ -54,7 +54,9 @@ def test_every_preset_loads_and_comes_back_from_json(name):
     assert again == config
     assert again.changed() == config
     make_net(config.net)
-    assert set(config.as_dict()) & {"td", "optim", "backwards", "searched", "leouski", "evolve", "measure"} == set(config.sections)
+    assert set(config.as_dict()) & {"td", "optim", "backwards", "searched", "leouski", "evolve", "measure"} == set(
+        config.sections
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in preset_names() if not load_preset(name).init])

@@ -40,6 +40,7 @@ CONFIGS = {
     "one-stage-shared": {"kind": "ntuple", "tuples": "all-1", "shared": True},
     "negation": {"kind": "ntuple", "tuples": "all-3", "stages": 3, "view": "negation", "scale": 20.0},
     "embedding": {"kind": "ntuple", "tuples": "rows+all-1", "dim": 4, "hidden": 6, "stages": 2, "shared": True},
+    "heads": {"kind": "ntuple", "tuples": "rows+corners", "dim": 6, "hidden": 9, "heads": 7},
     "dense": {"kind": "dense", "hidden": 7, "scale": 5.0},
     "staged-triangle": {"kind": "staged", "net": {"kind": "triangle", "maps": 2}},
     "staged-network": {"kind": "staged", "net": {"kind": "dense", "hidden": 3}, "gate": "network", "gate_units": 5},
@@ -150,6 +151,13 @@ def plain_ntuple(config, arrays, mover, opponent, black_to_move) -> float:
         start += 3 ** len(squares)
     if config["dim"] == 1:
         return float(total)
+    if config["heads"] > 1:
+        empties = 64 - mover.bit_count() - opponent.bit_count()
+        head = min(empties * config["heads"] // 60, config["heads"] - 1)
+        hidden = np.maximum(arrays["hidden.weight"][head] @ total + arrays["hidden.bias"][head], 0)
+        return float(
+            arrays["skip"][head] @ total + arrays["output.weight"][head] @ hidden + arrays["output.bias"][head]
+        )
     hidden = np.maximum(arrays["hidden.weight"] @ total + arrays["hidden.bias"], 0)
     return float(total[0] + (arrays["output.weight"] @ hidden + arrays["output.bias"])[0])
 
@@ -680,7 +688,11 @@ def test_tables_are_quantised():
     )
     assert checkpoint.checks.discs.tolist() == loaded.discs(movers, opponents).tolist()  # of what is in the file
     assert export(net, checks=0).checks is None
-    assert export(random_net(CONFIGS["embedding"])).arrays["weight"].dtype == np.float32
+    vectors = random_net(CONFIGS["embedding"]).float()
+    assert export(vectors, quantise=False).arrays["weight"].dtype == np.float32
+    halves = export(vectors)
+    assert halves.arrays["weight"].dtype == np.float16
+    assert 0 < (load_net(halves).weight - vectors.weight).abs().max() <= 2**-11 * vectors.weight.abs().max()
 
 
 def test_what_does_not_fit_is_refused_not_cut():

@@ -35,6 +35,8 @@ SMALL = [
 def small(monkeypatch):
     monkeypatch.setattr(module, "PORTION", 32)
     monkeypatch.setattr(module, "SLAB", 1000)
+    monkeypatch.setattr(module, "TESTED", 4)
+    monkeypatch.setattr(module, "CALIBRATED", 400)
     monkeypatch.setattr(module, "PROBCUT", {"positions": 160, "depth": 5, "solve_empties": 8})
 
 
@@ -124,4 +126,5 @@ def test_a_run_leaves_a_player_with_probcut(tmp_path, monkeypatch, capfd):
     assert (tmp_path / "kept" / "generation-2" / "0.positions").exists()
     evaluator = load_evaluator("runs/champion-1/net.safetensors")
     assert evaluator.probcut is not None
+    assert evaluator.calibration is not None
     assert make_player("champion-1:depth=3").choose(Position.start()).move in Position.start().legal_moves

@@ -22,6 +22,7 @@ import numpy as np
 
 import othello_nn.engine.midgame as kernels
 import othello_nn.engine.workspace as ws
+from othello_nn.engine.calibration import Calibration
 from othello_nn.engine.leaf.batched import BatchedEvaluator
 from othello_nn.engine.leaf.compile import shipped_evaluator
 from othello_nn.engine.leaf.mobility import Mobility
@@ -96,6 +97,7 @@ class Result:
     pv: tuple[Move, ...]
     nodes: int
     seconds: float
+    raw_score: float = 0.0  # before calibration
     wld: bool = False  # score only tells win (+1), draw (0) or loss (−1)
     selectivity: int = 0  # ProbCut level of the last iteration, 0 = full width
     cut_nodes: int = 0
@@ -141,6 +143,8 @@ class Engine:
         self.table = TranspositionTable(self.options.table_mb)
         fitted = getattr(evaluator, "probcut", None)
         self._probcut = ProbCut(fitted).rows() if fitted is not None and self.options.probcut else None
+        lines = getattr(evaluator, "calibration", None)
+        self._calibration = None if lines is None else Calibration(lines)
         self._stop = np.zeros(8, np.uint8)  # one word: the search stops while any of its bytes is set
         self._expired = False
         self._busy = BusyTable()
@@ -270,7 +274,8 @@ class Engine:
         if position.must_pass:
 
             def passed(inner: Result) -> Result:
-                return replace(inner, move=PASS, score=0.0 - inner.score, pv=(PASS, *inner.pv))
+                scores = {"score": 0.0 - inner.score, "raw_score": 0.0 - inner.raw_score}
+                return replace(inner, move=PASS, pv=(PASS, *inner.pv), **scores)
 
             report = None if on_iteration is None else lambda inner: on_iteration(passed(inner))
             return passed(self._run(position.play(PASS), steps, limit, report))
@@ -412,11 +417,14 @@ class Engine:
     def _result(self, work: _Work) -> Result:
         move, last = Move(work.moves[0]), work.last
         exact = last.depth == work.position.empties and last.level == 0
-        score = work.score / SCORE_DISC
+        raw = score = work.score / SCORE_DISC
+        if self._calibration is not None and 0 < last.depth < work.position.empties:
+            score = self._calibration.discs(raw, work.position.empties, last.depth)
         counters = {name: sum(space[offset] for space in self._workspaces) for name, offset in COUNTERS.items()}
         return Result(
             move=move,
             score=float(np.sign(score)) if exact and last.wld else score,
+            raw_score=raw,
             exact=exact,
             depth=last.depth,
             pv=self._line(work.position, move),

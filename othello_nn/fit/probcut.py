@@ -54,7 +54,7 @@ def measure(engine, position: Position, depth: int, solve_empties: int) -> dict[
     values: dict[int, float] = {}
 
     def note(result):
-        values[result.depth] = result.score
+        values[result.depth] = result.raw_score
 
     engine.search(position, Limit(depth=min(depth, position.empties - 1)), on_iteration=note)
     if position.empties <= solve_empties:

@@ -50,6 +50,7 @@ class Learner(ABC):
     keeps_floats: bool = False
     """Its weights are too fine for the 16-bit integers that tables are saved as."""
     probcut: np.ndarray | None = None
+    calibration: np.ndarray | None = None
     """What was fitted to the net's searches, to be saved with it."""
     when_diverged: str = ""
     """What to change about a run whose numbers have grown beyond all bounds."""

@@ -279,7 +279,7 @@ class Trainer:
             made = export(net, info, quantise=not self.learner.keeps_floats)
         except NetError:  # a weight that 16 bits cannot hold
             made = export(net, info, quantise=False)
-        return made if self.learner.probcut is None else replace(made, probcut=self.learner.probcut)
+        return replace(made, probcut=self.learner.probcut, calibration=self.learner.calibration)
 
     def _line(self, metrics: dict[str, float]) -> str:
         """Short enough for a terminal of 80 columns, with the bar and the times."""

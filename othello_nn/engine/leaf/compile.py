@@ -3,7 +3,7 @@
 Every evaluator has
 
 * ``leaf``: what the compiled search takes (``door.py``);
-* ``name``, ``info``, and ``probcut`` if it was fitted;
+* ``name``, ``info``, and ``probcut`` and ``calibration`` if they were fitted;
 * ``lookups``: table cells read for one value;
 * ``discs(movers, opponents)``: the leaf's values for many positions, within ±62 discs and to 1/128.
 
@@ -118,7 +118,8 @@ def shipped_evaluator() -> LeafEvaluator | None:
 
 def compile_checkpoint(checkpoint: Checkpoint, name: str = "") -> Evaluator:
     """The evaluator of a net, compared with the values that the net had when it was saved."""
-    evaluator = compile_net(checkpoint.net, checkpoint.arrays, name, checkpoint.info, checkpoint.probcut)
+    fitted = checkpoint.probcut, checkpoint.calibration
+    evaluator = compile_net(checkpoint.net, checkpoint.arrays, name, checkpoint.info, *fitted)
     if checkpoint.checks is not None:
         cross_check(evaluator, checkpoint.checks)
     return evaluator
@@ -130,9 +131,10 @@ def compile_net(
     name: str = "",
     info: dict[str, Any] | None = None,
     probcut: np.ndarray | None = None,
+    calibration: np.ndarray | None = None,
 ) -> Evaluator:
     """The evaluator of a net given by its configuration and its state; nothing is compared."""
-    common: dict[str, Any] = {"name": name, "info": info or {}, "probcut": probcut}
+    common: dict[str, Any] = {"name": name, "info": info or {}, "probcut": probcut, "calibration": calibration}
     options = net_options(config)
     if reason := why_not_compiled(options):
         raise CompileError(reason)

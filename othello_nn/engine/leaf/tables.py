@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numba import int64, types
 
+from othello_nn.engine.calibration import Calibration
 from othello_nn.engine.leaf.door import rounded_score, score_all
 from othello_nn.engine.leaf.lanes import (
     F32,
@@ -159,6 +160,7 @@ class LeafEvaluator:
     stage_of_empties: np.ndarray  # [65] int
     info: dict[str, Any] = field(default_factory=dict)
     probcut: np.ndarray | None = None  # fitted parameters, see probcut.py
+    calibration: np.ndarray | None = None  # and those of calibration.py
 
     def __post_init__(self):
         rows, cells = self.weights.shape[:2]
@@ -169,6 +171,8 @@ class LeafEvaluator:
             raise ValueError("stage_of_empties must give a stage for each of 0…64 empties")
         if self.probcut is not None:
             ProbCut(self.probcut)
+        if self.calibration is not None:
+            Calibration(self.calibration)
 
     @property
     def lookups(self) -> int:

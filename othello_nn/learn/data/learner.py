@@ -24,6 +24,7 @@ from othello_nn.config import Config, ConfigError, Searched
 from othello_nn.engine.leaf.compile import Evaluator, compile_net, load_evaluator
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.leaf.tables import LeafEvaluator
+from othello_nn.fit.calibration import fit_calibration
 from othello_nn.fit.probcut import fit_evaluator
 from othello_nn.kernels.parallel import parts_of
 from othello_nn.learn.data.device import DeviceFit
@@ -48,6 +49,8 @@ SHOWN = 40
 COST = 60
 """Making a position takes about as long as learning from it so many times: for the estimate of what is left."""
 PROBCUT = {"positions": 600, "depth": 9, "solve_empties": 18}
+CALIBRATED = 20_000
+"""Positions of tested games that are searched to find out what the net's scores mean."""
 
 GENERATION = curve("searched/generation", "searched games: the generation at hand", sparse=True)
 POSITIONS = curve("searched/positions", "searched games: positions of this generation, on all ranks", sparse=True)
@@ -279,13 +282,16 @@ class SearchedLearner(Learner):
                     array[:] = 0
                 self.group.all_reduce(torch.from_numpy(array))
             self._fit.take()
-        self._data = self._order = None
+        data, self._data, self._order = self._data, None, None
         self.fitting, self.learnt = False, 0
         self.generation += 1
-        self.probcut = None
-        plain = self.evaluator()
-        assert isinstance(plain, LeafEvaluator)
-        self.probcut = fit_evaluator(plain, **PROBCUT, seed=seed_of(self.config.seed, self.generation, 3)).log_sigma
+        self.probcut = self.calibration = None
+        seed = seed_of(self.config.seed, self.generation, 3)
+        self.probcut = fit_evaluator(self._leaf_evaluator(), **PROBCUT, seed=seed).log_sigma
+        if data is not None:
+            some = slice(0, None, max(1, len(data.test_movers) // CALIBRATED))
+            tested = data.test_movers[some], data.test_opponents[some], data.test_margins[some]
+            self.calibration = fit_calibration(self._leaf_evaluator(), *tested, self.threads).lines
 
     # --- the net -----------------------------------------------------------------------------------------------------
 
@@ -294,17 +300,21 @@ class SearchedLearner(Learner):
         return self._fit.vectors.put_into(self._net)
 
     def evaluator(self) -> Evaluator:
+        return self._leaf_evaluator()
+
+    def _leaf_evaluator(self) -> LeafEvaluator:
         net = self.net()
         arrays = {name: tensor.cpu().numpy() for name, tensor in net.state_dict().items()}
-        return compile_net(net.config, arrays, "learner", probcut=self.probcut)
+        evaluator = compile_net(net.config, arrays, "learner", probcut=self.probcut)
+        assert isinstance(evaluator, LeafEvaluator)
+        return evaluator
 
     def state(self) -> Arrays:
         self._fit.give()
         arrays = {f"net.{name}": part.copy() for name, part in self._fit.vectors._asdict().items()}
         arrays["where"] = np.array([self.generation, self.fitting, self.learnt, self.games - self._made])
-        if self.probcut is not None:
-            arrays["probcut"] = self.probcut
-        return arrays
+        fitted = {"probcut": self.probcut, "calibration": self.calibration}
+        return arrays | {name: array for name, array in fitted.items() if array is not None}
 
     def restore(self, arrays: Arrays) -> None:
         for name, part in self._fit.vectors._asdict().items():
@@ -316,7 +326,7 @@ class SearchedLearner(Learner):
         self._fit.take()
         self.generation, fitting, self.learnt, self.games = (int(number) for number in arrays["where"])
         self.fitting = bool(fitting)
-        self.probcut = arrays.get("probcut")
+        self.probcut, self.calibration = arrays.get("probcut"), arrays.get("calibration")
 
 
 def _digest(player: Any) -> str:

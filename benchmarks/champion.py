@@ -1,0 +1,99 @@
+"""The net that is fitted to searched games: how fast it is fitted, and whether it beats the champion before it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.harness import ROOT, BenchmarkError, Report, Settings, benchmark, markdown_table, median_seconds
+from benchmarks.strength import JOBS, SEED, _figures, _match, _match_table
+from othello_nn.arena.openings import make_openings
+from othello_nn.config import load_preset
+from othello_nn.engine.leaf.compile import shipped_evaluator
+from othello_nn.learn.data.minibatch import CompiledFit
+from othello_nn.learn.data.searched import Play, searched_games
+from othello_nn.nets import NTupleNet, make_net
+from othello_nn.resources import BEST
+
+LEAST_SPEED = 150_000
+TIMED_SECONDS = "0.1"
+BARS = {"1-ply": 0.55, f"{TIMED_SECONDS} s a move": 0.62}
+BEFORE = "c07c96e"
+"""The last revision whose champion is linear tables."""
+
+
+@benchmark("fit-speed", "positions of searched games that the champion's net learns from in a second, on all cores")
+def fit_speed(settings: Settings) -> Report:
+    config = load_preset("champion")
+    threads = settings.threads or os.cpu_count() or 1
+    net = make_net(config.net)
+    evaluator = shipped_evaluator()
+    if evaluator is None or not isinstance(net, NTupleNet):
+        raise BenchmarkError("the champion is needed to play games")
+    games = settings.size(6000, 64)
+    records = searched_games(evaluator, Play(depth=1, solve=4, latest=8), SEED, 0, games, threads)
+    size = config.searched.minibatch
+    count = len(records) // size * size
+    order = np.random.default_rng(SEED).permutation(len(records))[:count]
+    movers, opponents = (np.ascontiguousarray(records[name][order]) for name in ("mover", "opponent"))
+    labels = records["margin"][order].astype(np.float32)
+    fit = CompiledFit(net, size, threads)
+
+    def learn() -> float:
+        rates = config.searched.rate, config.searched.head_rate
+        parts = (slice(first, first + size) for first in range(0, count, size))
+        return sum(fit.learn(movers[part], opponents[part], labels[part], *rates) for part in parts)
+
+    first = learn()  # compiles, too
+    seconds, last = median_seconds(learn, settings.repeats())
+    speed = count / seconds
+    failure = None
+    if not last < first:
+        failure = "the error did not fall"
+    elif not settings.quick and speed < LEAST_SPEED:
+        failure = f"only {speed:,.0f} positions/s"
+    lookups = len(net.shapes.placements)
+    rows = [(f"{lookups} × {net.dim}", threads, f"{count:,}", f"{speed:,.0f}")]
+    header = ("lookups × numbers", "threads", "positions", "positions/s")
+    parameters = {"lookups": lookups, "dim": net.dim, "minibatch": size, "threads": threads}
+    return Report(speed, "positions/s", markdown_table(header, rows), {"positions": count}, parameters, failure)
+
+
+@benchmark(
+    "champion-match", "the net of --evaluator (champion) against the champion of --revision, 1-ply and 0.1 s a move"
+)
+def champion_match(settings: Settings) -> Report:
+    """Time is shared fairly only on a quiet machine: one game for each core."""
+    revision = settings.revision or BEFORE
+    net = str(settings.checkpoint)
+    with tempfile.TemporaryDirectory() as folder:
+        rival = _champion_of(revision, Path(folder))
+        one_ply = make_openings("random:7", settings.size(1000, 4), SEED)
+        timed = make_openings("random:8", settings.size(200, 2), SEED)
+        results = {
+            "1-ply": _match(f"{net}:depth=1", f"{rival}:depth=1", one_ply),
+            f"{TIMED_SECONDS} s a move": _match(
+                f"{net}:seconds={TIMED_SECONDS}", f"{rival}:seconds={TIMED_SECONDS}", timed
+            ),
+        }
+    short = [name for name, bar in BARS.items() if (results[name].score or 0.0) < bar]
+    failure = f"below the bar: {', '.join(short)}" if short and not settings.quick else None
+    values = {name: _figures(result) for name, result in results.items()}
+    parameters = {"revision": revision, "jobs": JOBS} | settings.describe_evaluator()
+    header = f"`{settings.evaluator_name or BEST}` against the champion of {revision}"
+    return Report(results["1-ply"].score or 0.0, "score", _match_table(results, header), values, parameters, failure)
+
+
+def _champion_of(revision: str, folder: Path) -> Path:
+    """The file of an earlier champion."""
+    name = f"{revision}:checkpoints/{BEST}.safetensors"
+    done = subprocess.run(["git", "-C", str(ROOT), "show", name], capture_output=True, check=False)
+    if done.returncode:
+        raise BenchmarkError(f"there is no {name} here")
+    path = folder / "before.safetensors"
+    path.write_bytes(done.stdout)
+    return path

@@ -1,0 +1,44 @@
+"""What the score of a search means: how many discs a game is won by, on average, that was judged so.
+
+A search takes the best of many uncertain values, and so believes in a little too much: for the mover at odd depths,
+where it has the last word, and less, or for the other side, at even ones. What that comes to depends on the net. So
+each depth has a line of results over scores, whose slope and offset change with the number of empties.
+``fit/calibration.py`` fits them; the engine tells its user calibrated scores, and compares raw ones inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+DEPTHS, TERMS = 8, 5
+MOST_DISCS = 64.0
+
+
+def terms(scores, empties) -> np.ndarray:
+    """``[…, TERMS]``: the score, also times the stage; then 1, the stage and its square."""
+    scores, stage = np.asarray(scores, float), (np.asarray(empties, float) - 30) / 20
+    return np.stack([scores, scores * stage, np.ones_like(stage), stage, stage**2], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """``lines`` is ``[DEPTHS, TERMS]``: the factors of ``terms`` for the searches of depth 1, 2, ….
+
+    Deeper searches are read like the deepest of the same parity.
+    """
+
+    lines: np.ndarray
+
+    def __post_init__(self):
+        if self.lines.shape != (DEPTHS, TERMS):
+            raise ValueError(f"a calibration needs {DEPTHS} × {TERMS} numbers, not {self.lines.shape}")
+        if not np.isfinite(self.lines).all():
+            raise ValueError("a calibration's numbers must be finite")
+
+    def discs(self, score: float, empties: int, depth: int) -> float:
+        """The discs that a search's score stands for."""
+        row = depth - 1 if depth <= DEPTHS else DEPTHS - 1 - (DEPTHS - depth) % 2
+        found = float(terms(score, empties) @ self.lines[row])
+        return min(max(found, -MOST_DISCS), MOST_DISCS)

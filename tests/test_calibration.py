@@ -1,0 +1,70 @@
+"""Scores that mean discs: lines through searches' scores, and what the engine says by them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from othello_nn.engine import Engine, Limit, Options
+from othello_nn.engine.calibration import DEPTHS, TERMS, Calibration
+from othello_nn.fit.calibration import fit_calibration
+from othello_nn.game import Position
+from othello_nn.learn.data.searched import Play, searched_games
+from tests.test_data import EVALUATOR
+
+
+def lines(slope: float = 1.0, offset: float = 0.0) -> np.ndarray:
+    made = np.zeros((DEPTHS, TERMS))
+    made[:, 0], made[:, 2] = slope, offset
+    return made
+
+
+def test_terms_by_depth_and_stage():
+    made = lines()
+    made[0] = [2.0, 0.5, 1.0, -3.0, 4.0]
+    made[6, 2], made[7, 2] = 7.0, 8.0
+    calibration = Calibration(made)
+    # At 40 empties the stage is a half.
+    assert calibration.discs(10.0, 40, 1) == pytest.approx(20 + 2.5 + 1 - 1.5 + 1)
+    assert [calibration.discs(0.0, 30, depth) for depth in (7, 8, 9, 10, 11, 20)] == [7, 8, 7, 8, 7, 8]
+    assert calibration.discs(60.0, 30, 1) == 64
+    assert calibration.discs(-60.0, 30, 1) == -64
+
+
+@pytest.mark.parametrize("wrong", [np.zeros((DEPTHS, 4)), np.full((DEPTHS, TERMS), np.nan)])
+def test_wrong_numbers_are_refused(wrong):
+    with pytest.raises(ValueError, match="calibration"):
+        replace(EVALUATOR, calibration=wrong)
+
+
+def test_the_engine_tells_calibrated_scores_and_plays_the_same():
+    position = Position.start().play("f5").play("d6").play("c3")
+    plain = Engine(EVALUATOR, Options(table_mb=1))
+    told = Engine(replace(EVALUATOR, calibration=lines(1.5, 2.0)), Options(table_mb=1))
+    for depth in (1, 4):
+        before, after = (engine.search(position, Limit(depth=depth)) for engine in (plain, told))
+        assert after.raw_score == before.score == before.raw_score
+        assert after.score == pytest.approx(1.5 * before.score + 2)
+        assert (after.move, after.nodes, after.pv) == (before.move, before.nodes, before.pv)
+
+
+def test_proven_scores_stay_what_they_are():
+    ending = Position.parse("--X-OXX-OXXXOOXOXOXXO-OXXXOXOOXOXXOOXOX-XXOOOOX-XOOOOOXOXOOOOOO- X")
+    engine = Engine(replace(EVALUATOR, calibration=lines(0.5, 1.0)), Options(table_mb=1))
+    assert engine.solve(ending).score == 16
+    assert engine.solve(ending, wld=True).score == 1
+    assert engine.search(ending, Limit(depth=ending.empties)).score == 16
+
+
+def test_a_fit_finds_the_lines_that_results_were_made_by():
+    records = searched_games(EVALUATOR, Play(depth=1, solve=4, latest=10), seed=2, first=0, games=40)
+    records = records[64 - np.bitwise_count(records["mover"] | records["opponent"]) > DEPTHS][:600]
+    movers, opponents = (np.ascontiguousarray(records[name]) for name in ("mover", "opponent"))
+    engine, margins = Engine(EVALUATOR, Options(table_mb=1)), np.zeros(len(records))
+    for row, record in enumerate(records):
+        position = Position(int(record["mover"]), int(record["opponent"]), True)
+        if not position.must_pass:
+            margins[row] = 0.5 * engine.search(position, Limit(depth=3)).score - 1
+    fitted = fit_calibration(EVALUATOR, movers, opponents, margins, threads=2)
+    assert fitted.lines[2] == pytest.approx([0.5, 0, -1, 0, 0], abs=1e-6)
+    assert fitted.lines[0] != pytest.approx([0.5, 0, -1, 0, 0], abs=1e-2)
