@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 import train as program
 from othello_nn.config import load_preset, preset_names
 from othello_nn.engine.leaf.compile import why_not_compiled
+from othello_nn.learn.data import learner as searched
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.launches import Launches
 from othello_nn.learn.make import choose_place, make_learner
@@ -27,7 +28,8 @@ SMALL = {
     "backwards": [TUPLES, "backwards.positions=[40]", "backwards.solve_empties=4", "backwards.depth=2"],
     "evolve": ["evolve.parents=2", "evolve.offspring=3", "evolve.double_games=1", "evolve.generations=20"],
     "triangle-leouski": ["net.maps=1", "leouski.exact_below=4"],
-    "champion": ["init=", "td.exact_empties=4"],
+    "champion": ["init=", "net.tuples=edges", "net.dim=4", "net.heads=3", "searched.positions=[1000]"]
+    + ["searched.depth=[1]", "searched.solve=4", "searched.minibatch=64", "searched.passes=50"],
     "triangle": ["net.maps=2", "td.exact_empties=4"],
 }
 """What makes a preset quick, besides few games and short tuples."""
@@ -72,16 +74,20 @@ def small(preset: str):
     return config.changed(settings, games=4 * UPDATES)
 
 
-LINEAR = ("quick", "ntuple", "league", "champion", "embedding")
+ON_LINE = ("quick", "ntuple", "league", "embedding")
 
 
 @pytest.mark.parametrize("preset", preset_names())
-def test_every_preset_learns_where_a_gpu_is(preset, gpu):
+def test_every_preset_learns_where_a_gpu_is(preset, gpu, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(searched, "SLAB", 256)
+    monkeypatch.setattr(searched, "PORTION", 32)
+    monkeypatch.setattr(searched, "SHOWN", 1)
     config = small(preset)
     auto, place = (choose_place(config, device) for device in ("auto", "cuda"))
     assert auto.why, "who decides says why"
-    assert auto.device == ("cpu" if preset in LINEAR else place.device)
-    assert place.device == (GPU if config.learner == "td" else "cpu")
+    assert auto.device == ("cpu" if preset in ON_LINE else place.device)
+    assert place.device == (GPU if config.learner in ("td", "searched") else "cpu")
     assert bool(place.why) == (place.device == "cpu")
     learner = make_learner(config, place.device, Group(), 1)
     found, counted = [], Launches()

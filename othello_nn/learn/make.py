@@ -81,6 +81,8 @@ def choose_place(config: Config, name: str, local_rank: int = 0) -> Place:
         return Place(device)
     if config.learner not in ("td", "searched"):
         return Place("cpu", f"where the learner {config.learner!r} works")
+    if config.learner == "searched":
+        return Place(device, "where nets are fitted fastest" if name == "auto" else "")
     if name == "auto" and learns_on_line(config):
         return Place("cpu", "where its tables learn game by game, faster than in batches on the GPU")
     return Place(device, "where nets learn fastest by autograd" if name == "auto" else "")

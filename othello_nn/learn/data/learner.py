@@ -55,7 +55,11 @@ CALIBRATED = 20_000
 GENERATION = curve("searched/generation", "searched games: the generation at hand", sparse=True)
 POSITIONS = curve("searched/positions", "searched games: positions of this generation, on all ranks", sparse=True)
 EXACT_SHARE = curve("searched/exact", "searched games: the share of new positions whose value is proven")
-TRAINED = curve("searched/train_error", "searched games: root of the mean squared error against labels, in discs")
+TRAINED = curve(
+    "searched/train_error",
+    "searched games: root of the mean squared error against labels, in discs, since the last test",
+    sparse=True,
+)
 TEST = curve(
     "searched/test_error",
     "searched games: the same against the results of games kept from the fit",
@@ -143,6 +147,8 @@ class SearchedLearner(Learner):
         self._part: Part | None = None
         self._data: Data | None = None
         self._order: tuple[int, np.ndarray] | None = None
+        self._squared: Any = 0.0
+        self._rows = 0
 
     def _fresh(self) -> None:
         """A net that knows nothing, and what moves it."""
@@ -255,19 +261,21 @@ class SearchedLearner(Learner):
         goes_on = False
         if games is not None and targets is not None:
             data, options = self._loaded(), self.options
-            total, squared = self._to_learn, 0.0
+            total = self._to_learn
             before = SHOWN * self.learnt // total
             for part in parts_of(len(games), options.minibatch):
                 falling = 0.5 * (1 + math.cos(math.pi * self.learnt / total))
                 rates = options.rate * falling, options.head_rate * falling
                 chosen = games[part]
-                squared += float(self._fit.learn(data.movers[chosen], data.opponents[chosen], targets[part], *rates))
+                self._squared += self._fit.learn(data.movers[chosen], data.opponents[chosen], targets[part], *rates)
                 self.learnt += len(chosen)
             self.games += len(games)
-            metrics = {TRAINED: math.sqrt(squared / len(games)), RATE: options.rate * falling}
+            self._rows += len(games)
+            metrics = {RATE: options.rate * falling}
             goes_on = self.learnt < total
-            if SHOWN * self.learnt // total > before:
-                metrics |= data.metrics(self._fit)
+            if SHOWN * self.learnt // total > before:  # only here a device is waited for
+                metrics |= data.metrics(self._fit) | {TRAINED: math.sqrt(float(self._squared) / self._rows)}
+                self._squared, self._rows = 0.0, 0
         (goes_on,) = self.group.any(goes_on)
         if not goes_on:
             self._end_fit()
