@@ -236,7 +236,7 @@ class EmbeddingTables:
         self.images = images
         cells, size = (stages + shared) * shapes.cells, (dim + 2) * units + 1
         head, gradient, first, second = np.zeros((4, size), np.float32)
-        weights, coherence = np.zeros((cells, dim), np.float32), np.zeros((cells, 2), np.float32)
+        weights, coherence = (aligned_zeros((cells, each), np.float32) for each in (dim, 2))
         self.learnt = Learnt(weights, coherence, head, gradient, first, second, np.zeros(2, np.int64))
         reads = (len(shapes.placements) + 1) * (2 if shared else 1)
         self._room = Room(
