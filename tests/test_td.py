@@ -1,5 +1,7 @@
 """The TD learners: which one learns what, targets on a device, states that come back."""
 
+import os
+import sys
 import threading
 import time
 
@@ -10,12 +12,13 @@ from patience import HANG_SECONDS
 
 from othello_nn.config import Config, ConfigError, load_preset
 from othello_nn.engine.leaf.compile import ColouredEvaluator
+from othello_nn.kernels.parallel import in_threads
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import first_net, seed_of
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.td import learners, torch_learner
 from othello_nn.learn.td.actor import Exploration, play_numbered
-from othello_nn.learn.td.ahead import Ahead
+from othello_nn.learn.td.ahead import LESS_URGENT, Ahead
 from othello_nn.learn.td.embedding_learner import EmbeddingLearner
 from othello_nn.learn.td.learners import Experience, float_state
 from othello_nn.learn.td.online_learner import OnlineLearner
@@ -252,6 +255,18 @@ def test_who_waits_for_whom():
     assert found["queue/ready"] == 2
     queue.restore([7, 8])
     assert (len(queue), queue.take(), queue.pending()) == (2, 7, [8])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows how urgent a thread is")
+def test_those_who_play_give_way_to_the_learner():
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, 0)
+
+    before = niceness()
+    queue: Ahead[list[int]] = Ahead(1)
+    queue.begin(lambda: in_threads(lambda _: niceness(), range(2), 2))
+    assert queue.take() == [min(19, before + LESS_URGENT)] * 2
+    assert niceness() == before
 
 
 def solving(*changes: str) -> Config:
