@@ -98,8 +98,8 @@ class TorchLearner(TDLearner):
         arrived = begin_copy({"mover": played.games.mover, "opponent": played.games.opponent})
 
         def solve() -> Experience:
-            boards = (torch.from_numpy(board) for board in arrived().values())
-            exact = exact_margins(*boards, self.config.td.exact_empties, self.threads)
+            mover, opponent = (torch.from_numpy(board) for board in arrived().values())
+            exact = exact_margins(mover, opponent, self.config.td.exact_empties, self.threads)
             return replace(played, exact=pinned(exact, self.device))
 
         return solve
