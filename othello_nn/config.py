@@ -87,7 +87,7 @@ class TD(Settings):
         Whole(
             1,
             "batches played ahead while the net learns: games are played with the weights of so many steps before; "
-            "nets that cannot be compiled play in turns with the learning",
+            "nets that cannot be compiled play in turns with the learning, unless their endings are to be solved",
             1,
             64,
         )

@@ -25,7 +25,8 @@ from othello_nn.engine.score import SCORE_DISC
 from othello_nn.engine.workspace import EVERYTHING, STABILITY_CUTS, TABLE_CUTS, TABLE_MOVE
 from othello_nn.game import PASS, Position
 from othello_nn.nets import Doubled, NTupleNet, Staged, batched_evaluator, export
-from othello_nn.nets.batched import named_device
+from othello_nn.nets.base import NetError
+from othello_nn.nets.device import choose_device
 from othello_nn.players import PlayerError, make_player
 from othello_nn.players.searching import table_evaluator
 
@@ -535,9 +536,14 @@ def test_names_of_devices(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     names = ("auto", "cpu", "cuda", "cuda:1")
-    assert [named_device(name) for name in names] == ["cuda:0", "cpu", "cuda:0", "cuda:1"]
+    assert [choose_device(name) for name in names] == ["cuda:0", "cpu", "cuda:0", "cuda:1"]
+    assert choose_device("auto", 1) == choose_device("cuda", 1) == "cuda:1"
+    with pytest.raises(NetError, match="device cuda:2: there are 2 GPUs, counted from cuda:0"):
+        choose_device("cuda:2")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert named_device("auto") == "cpu"
+    assert choose_device("auto") == "cpu"
+    with pytest.raises(NetError, match="device cuda:0: torch finds no CUDA GPU here; cpu works everywhere"):
+        choose_device("cuda")
 
 
 def test_a_match_is_the_same_however_many_games_are_played_at_once(checkpoint):

@@ -24,12 +24,12 @@ from othello_nn.learn.watch.logger import Logger
 GPU = "cuda:0"
 UPDATES = 10
 TUPLES = "net.tuples=[[0, 1, 2], [9, 18]]"
+GAMES = ["searched.positions=[1000]", "searched.depth=[1]", "searched.solve=4", "searched.passes=50"]
 SMALL = {
     "backwards": [TUPLES, "backwards.positions=[40]", "backwards.solve_empties=4", "backwards.depth=2"],
     "evolve": ["evolve.parents=2", "evolve.offspring=3", "evolve.double_games=1", "evolve.generations=20"],
     "triangle-leouski": ["net.maps=1", "leouski.exact_below=4"],
-    "champion": ["init=", "net.tuples=edges", "net.dim=4", "net.heads=3", "searched.positions=[1000]"]
-    + ["searched.depth=[1]", "searched.solve=4", "searched.minibatch=64", "searched.passes=50"],
+    "champion": ["init=", "net.tuples=edges", "net.dim=4", "net.heads=3", "searched.minibatch=64", *GAMES],
     "triangle": ["net.maps=2", "td.exact_empties=4"],
 }
 """What makes a preset quick, besides few games and short tuples."""

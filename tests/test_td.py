@@ -1,20 +1,24 @@
 """The TD learners: which one learns what, targets on a device, states that come back."""
 
+import os
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
 import torch
+from patience import HANG_SECONDS
 
 from othello_nn.config import Config, ConfigError, load_preset
 from othello_nn.engine.leaf.compile import ColouredEvaluator
+from othello_nn.kernels.parallel import in_threads
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import first_net, seed_of
 from othello_nn.learn.make import make_learner
-from othello_nn.learn.td import learners
+from othello_nn.learn.td import learners, torch_learner
 from othello_nn.learn.td.actor import Exploration, play_numbered
-from othello_nn.learn.td.ahead import Ahead
+from othello_nn.learn.td.ahead import LESS_URGENT, Ahead
 from othello_nn.learn.td.embedding_learner import EmbeddingLearner
 from othello_nn.learn.td.learners import Experience, float_state
 from othello_nn.learn.td.online_learner import OnlineLearner
@@ -253,6 +257,60 @@ def test_who_waits_for_whom():
     assert (len(queue), queue.take(), queue.pending()) == (2, 7, [8])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows how urgent a thread is")
+def test_those_who_play_give_way_to_the_learner():
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, 0)
+
+    before = niceness()
+    queue: Ahead[list[int]] = Ahead(1)
+    queue.begin(lambda: in_threads(lambda _: niceness(), range(2), 2))
+    assert queue.take() == [min(19, before + LESS_URGENT)] * 2
+    assert niceness() == before
+
+
+def solving(*changes: str) -> Config:
+    """Games by a net that does not compile, whose endings are solved."""
+    return load_preset("own").changed(["td.batch_games=4", "net.hidden=4", "td.exact_empties=6", *changes], games=64)
+
+
+def test_endings_of_games_on_the_device_are_solved_while_the_net_learns(monkeypatch):
+    """The solver of batch 1 is held up until step 0 has been learnt: whoever waited for it would wait for ever."""
+    learnt, solved, original = threading.Event(), [], torch_learner.exact_margins
+
+    def later(mover, opponent, *how):
+        assert not solved or learnt.wait(HANG_SECONDS)
+        solved.append(threading.current_thread() is threading.main_thread())
+        return original(mover, opponent, *how)
+
+    monkeypatch.setattr(torch_learner, "exact_margins", later)
+    learner = learner_of(solving())
+    games = learner.play()
+    learner.update(games, learner.targets(games))
+    assert solved == [False]
+    learnt.set()
+    learner.step()
+    assert len(solved) >= 2
+    assert not any(solved)
+    empties = 64 - count_discs(games.games.mover, games.games.opponent)
+    assert torch.equal(~games.exact.isnan(), empties <= 6)
+    assert set(learner.meters()) >= {"queue/learner_waits", "queue/actors_wait"}
+
+
+def test_solved_games_on_the_device_go_on_where_they_stopped():
+    whole, first, second = (learner_of(solving()) for _ in range(3))
+    for _ in range(4):
+        whole.step()
+    for _ in range(2):
+        first.step()
+    second.restore(first.state())
+    for _ in range(2):
+        second.step()
+    states = whole.state(), second.state()
+    assert states[0].keys() == states[1].keys()
+    assert all(np.array_equal(states[0][name], states[1][name], equal_nan=True) for name in states[0])
+
+
 def test_an_error_of_the_players_reaches_the_learner(monkeypatch):
     learner = learner_of(online())
     monkeypatch.setattr(learner, "_played", lambda *arguments: 1 / 0)
@@ -309,9 +367,12 @@ def test_fixed_opponents_judge_alike_everywhere(name):
 def test_games_and_targets_where_the_net_is(settings):
     """What a GPU does, here on the CPU."""
     learner = learner_of(triangle(*settings))
-    experience, again = learner._on_device(), learner._on_device()
+    experience, again = learner._on_device(0), learner._on_device(0)
     assert torch.equal(experience.games.mover, again.games.mover), "chance hangs on the step alone"
-    assert (experience.exact is not None) == (learner.config.td.exact_empties > 0)
+    assert experience.exact is None, "nobody waits for these"
+    if learner.config.td.exact_empties:
+        experience = learner._solved_later(0)()
+        assert torch.equal(experience.games.mover, again.games.mover)
     used = experience.games.mask
     if experience.searched is not None:
         empties = 64 - count_discs(experience.games.mover, experience.games.opponent)
@@ -330,10 +391,10 @@ def test_games_and_targets_where_the_net_is(settings):
 
 
 def test_a_net_that_cannot_be_compiled_plays_where_it_learns(monkeypatch):
-    """In turns with the learning, without playing ahead."""
+    """In turns with the learning, without playing ahead, unless there is something to solve meanwhile."""
     monkeypatch.setattr(learners, "why_not_compiled", lambda net: "only here")
     monkeypatch.setattr(TorchLearner, "_played", None)
-    learner = learner_of(triangle())
+    learner = learner_of(triangle("td.exact_empties=0"))
     assert learner.step()["loss/td_error"] > 0
     assert (learner.games, learner.steps) == (8, 1)
     assert not [name for name in learner.state() if name.startswith("pending")]

@@ -396,7 +396,7 @@ def test_a_search_is_the_same_before_and_on_the_device():
     """The first weights of this net are 0, so that leaves are equal too, and games that end decide."""
     config = config_with("td.outcome=win", "td.targets=minimax", "td.batch_games=30", "td.epsilon=1.0")
     learner = TorchLearner(config, make_net(config.net), Group(), 1, "cpu")
-    experience = learner._on_device()
+    experience = learner._on_device(0)
     found = numba_targets.search_values(learner.evaluator(), experience.games, plies=2, scale=SCALE, kind="win")
     known = ~found.isnan()
     assert torch.allclose(experience.searched[known], found[known], atol=ALIKE)
@@ -432,7 +432,7 @@ def test_a_new_target_is_two_lines(monkeypatch):
     assert experience.searched[: len(rows), 0].tolist() == pytest.approx(expected, abs=ALIKE)
     one, other = (learner._learn(experience, learner.targets(experience)) for learner in (online, torchy))
     assert one == pytest.approx(other, rel=1e-4)
-    there = torchy._on_device()
+    there = torchy._on_device(0)
     not_full = (there.games.mover | there.games.opponent) != -1
     assert torch.equal(there.searched.isfinite(), there.games.mask & not_full)
 

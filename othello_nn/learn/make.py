@@ -7,7 +7,7 @@ from othello_nn.engine.leaf.compile import why_not_compiled
 from othello_nn.engine.leaf.embedded import DIMS
 from othello_nn.errors import did_you_mean
 from othello_nn.kinds import NTupleOptions, net_options
-from othello_nn.learn.device import Place, choose_device
+from othello_nn.learn.device import Place
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner, first_net
 from othello_nn.learn.td.embedding_learner import EmbeddingLearner
@@ -15,6 +15,7 @@ from othello_nn.learn.td.learners import TDLearner
 from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.nets import NTupleNet, make_net
+from othello_nn.nets.device import choose_device
 from othello_nn.program import TRAIN, note
 
 

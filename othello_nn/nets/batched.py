@@ -21,7 +21,8 @@ import torch
 from othello_nn.engine.leaf.batched import BatchedEvaluator
 from othello_nn.engine.leaf.compile import compile_checkpoint, why_not_compiled
 from othello_nn.engine.leaf.tables import LeafEvaluator
-from othello_nn.nets.base import Net, NetError
+from othello_nn.nets.base import Net
+from othello_nn.nets.device import choose_device
 from othello_nn.nets.registry import export
 from othello_nn.search_options import BATCH
 
@@ -30,28 +31,14 @@ DEFAULT_BATCH = {"cpu": BATCH.default, "cuda": 4096}
 16 to 64, a net of tables 512. That of a GPU is a guess, since none was there to be measured."""
 
 
-def named_device(name: str) -> str:
-    """The device that ``auto``, ``cpu``, ``cuda`` or ``cuda:N`` stands for, or a ``NetError`` if it is not here."""
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if name == "cpu" or (name == "auto" and not count):
-        return "cpu"
-    kind, _, number = ("cuda:0" if name in ("auto", "cuda") else name).partition(":")
-    if kind != "cuda" or not number.isdecimal():
-        raise NetError(f"unknown device {name!r}; choose from auto, cpu, cuda, cuda:N")
-    if int(number) >= count:
-        there = f"there are {count} GPUs, counted from cuda:0" if count else "torch finds no CUDA GPU here"
-        raise NetError(f"device {name}: {there}")
-    return f"cuda:{int(number)}"
-
-
 def batched_evaluator(
     net: Net, device: str | torch.device = "cpu", batch: int | None = None, name: str = "", info: Any = None
 ) -> BatchedEvaluator:
     """The net as an evaluator for the search: a copy of it as it is now, which only evaluates, on ``device``.
 
-    ``device`` may be a word that ``named_device`` knows. ``batch`` is the most positions that are asked for at once.
+    ``device`` may be a word that ``choose_device`` knows. ``batch`` is the most positions that are asked for at once.
     """
-    device = torch.device(named_device(device) if isinstance(device, str) else device)
+    device = torch.device(choose_device(device) if isinstance(device, str) else device)
     judge = copy.deepcopy(net).requires_grad_(False).eval().to(device)
     batch = DEFAULT_BATCH.get(device.type, DEFAULT_BATCH["cuda"]) if batch is None else batch
 

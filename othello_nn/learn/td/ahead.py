@@ -6,6 +6,8 @@ takes, so that a run does not depend on the clock; only the curves here do.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,12 +22,23 @@ LEARNER_WAITS = curve("queue/learner_waits", "share of the time that the learner
 ACTORS_WAIT = curve("queue/actors_wait", "share of the time that the players of games waited for the learner")
 
 
+LESS_URGENT = 5
+"""How much nicer those who play are than the learner."""
+
+
+def _give_way() -> None:
+    """Let the learner go first where there are not enough cores for all: it works on one and cannot catch up, while
+    those who play, whose threads inherit this, share what is left. Only Linux knows how urgent a thread is."""
+    if sys.platform == "linux":
+        os.nice(LESS_URGENT)
+
+
 class Ahead(Generic[Batch]):
     """Batches in the order in which they were asked for."""
 
     def __init__(self, depth: int):
         self.depth = depth
-        self._pool = ThreadPoolExecutor(1)
+        self._pool = ThreadPoolExecutor(1, initializer=_give_way)
         self._queue: deque[Future[Batch]] = deque()
         self._asked = self._ready = 0
         self._waited = self._played = 0.0

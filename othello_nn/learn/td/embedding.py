@@ -30,7 +30,7 @@ from othello_nn.engine.leaf.tables import aligned_zeros
 from othello_nn.kernels.bits import popcount
 from othello_nn.kernels.jit import kernel
 from othello_nn.kernels.parallel import in_threads
-from othello_nn.kernels.vectors import move_row, sum_rows
+from othello_nn.kernels.vectors import move_row, row_product, sum_rows, weigh_rows
 from othello_nn.learn.td.numba_targets import returns_of, squashed
 from othello_nn.learn.td.online import CellReader, Found, GameRows, coherence_of
 from othello_nn.learn.td.statistics import error_sums
@@ -51,7 +51,7 @@ class Learnt(NamedTuple):
 
     weights: np.ndarray  # [rows · cells, dim], in discs
     coherence: np.ndarray  # [rows · cells, 2]: SUM and SIZE of each cell's errors
-    head: np.ndarray  # [(dim + 2) · units + 1]: hidden [dim, units], bias, output, constant
+    head: np.ndarray  # [(dim + 2) · units + 1]: hidden [units, dim], bias, output, constant
     gradient: np.ndarray  # like head: added up since its last update
     first: np.ndarray  # like head: Adam's moments
     second: np.ndarray
@@ -77,30 +77,29 @@ class Room(NamedTuple):
     active: np.ndarray  # [60, units]: what the hidden units give
     by_units: np.ndarray  # [units]: derivative of the discs by what a unit is given
     by_sums: np.ndarray  # [dim]: by the sums
+    totals: np.ndarray  # [reads]: SUM of each cell that a row read
+    sizes: np.ndarray  # [reads]: SIZE
+    shares: np.ndarray  # [reads]: of the direction, how far a cell moves
 
 
 # --- the head --------------------------------------------------------------------------------------------------------
 
 
 @kernel()
-def head_discs(head, sums, active):
+def head_discs(width, head, sums, active):
     """The value in discs, of sums ``[dim]``; what each hidden unit gives is written to ``active`` ``[units]``."""
     dim, units = sums.size, active.size
     bias, output = dim * units, (dim + 1) * units
-    for unit in range(units):
-        active[unit] = head[bias + unit]
-    for i in range(dim):
-        for unit in range(units):
-            active[unit] += sums[i] * head[i * units + unit]
     discs = sums[0] + head[output + units]
     for unit in range(units):
-        active[unit] = max(active[unit], float32(0))
+        given = head[bias + unit] + row_product(width, head.ctypes.data, int64(unit), sums.ctypes.data)
+        active[unit] = max(given, float32(0))
         discs += active[unit] * head[output + unit]
     return discs
 
 
 @kernel()
-def head_gradient(head, sums, active, slope, gradient, by_units, by_sums):
+def head_gradient(width, head, sums, active, slope, gradient, by_units, by_sums):
     """Add to ``gradient`` the derivatives of the loss by the head, where ``slope`` is that by the discs; write the
     derivatives of the discs by the sums to ``by_sums``."""
     dim, units = sums.size, active.size
@@ -109,13 +108,9 @@ def head_gradient(head, sums, active, slope, gradient, by_units, by_sums):
         by_units[unit] = head[output + unit] if active[unit] > float32(0) else float32(0)
         gradient[bias + unit] += slope * by_units[unit]
         gradient[output + unit] += slope * active[unit]
+        move_row(width, gradient.ctypes.data, int64(unit), slope * by_units[unit], sums.ctypes.data)
     gradient[output + units] += slope
-    for i in range(dim):
-        total, scaled = float32(0), slope * sums[i]
-        for unit in range(units):
-            gradient[i * units + unit] += scaled * by_units[unit]
-            total += by_units[unit] * head[i * units + unit]
-        by_sums[i] = total
+    weigh_rows(width, head.ctypes.data, by_units.ctypes.data, int64(units), by_sums.ctypes.data)
     by_sums[0] += float32(1)
 
 
@@ -152,7 +147,7 @@ def evaluate_game(width, learnt, stages, tied, shared, games, cells, game, scale
                 room.cells[t, lookups + lane] = int32(shared + cell)
         place = room.cells[t].ctypes.data
         sum_rows(width, learnt.weights.ctypes.data, place, int64(reads), room.sums[t].ctypes.data)
-        values[t] = squashed(head_discs(learnt.head, room.sums[t], room.active[t]), scale)
+        values[t] = squashed(head_discs(width, learnt.head, room.sums[t], room.active[t]), scale)
 
 
 @kernel()
@@ -164,18 +159,22 @@ def learn_row(width, learnt, rule, room, t, value, target):
     if error == float32(0):
         return
     slope = -error / rule.scale * (float32(0.5) if rule.logistic else float32(1))
-    head_gradient(learnt.head, room.sums[t], room.active[t], slope, learnt.gradient, room.by_units, room.by_sums)
-    reads = room.cells.shape[1]
-    step = rule.rate * error * rule.scale / float32(reads)
-    tables, direction = learnt.weights.ctypes.data, room.by_sums.ctypes.data
-    for lane in range(reads):
-        cell = int64(room.cells[t, lane])
-        share = float32(1)
+    sums, active = room.sums[t], room.active[t]
+    head_gradient(width, learnt.head, sums, active, slope, learnt.gradient, room.by_units, room.by_sums)
+    cells, shares = room.cells[t], room.shares
+    # Three short loops: in one, the divisions would be made one by one, and everything wait for them.
+    for lane in range(cells.size):
         if rule.coherent:
+            cell = int64(cells[lane])
             total, size = learnt.coherence[cell, SUM], learnt.coherence[cell, SIZE]
-            share = coherence_of(total, size)
+            room.totals[lane], room.sizes[lane] = total, size
             learnt.coherence[cell, SUM], learnt.coherence[cell, SIZE] = total + error, size + abs(error)
-        move_row(width, tables, cell, step * share, direction)
+    step = rule.rate * error * rule.scale / float32(cells.size)
+    for lane in range(cells.size):
+        shares[lane] = step * (coherence_of(room.totals[lane], room.sizes[lane]) if rule.coherent else float32(1))
+    tables, direction = learnt.weights.ctypes.data, room.by_sums.ctypes.data
+    for lane in range(cells.size):
+        move_row(width, tables, int64(cells[lane]), shares[lane], direction)
 
 
 @kernel()
@@ -237,7 +236,7 @@ class EmbeddingTables:
         self.images = images
         cells, size = (stages + shared) * shapes.cells, (dim + 2) * units + 1
         head, gradient, first, second = np.zeros((4, size), np.float32)
-        weights, coherence = np.zeros((cells, dim), np.float32), np.zeros((cells, 2), np.float32)
+        weights, coherence = (aligned_zeros((cells, each), np.float32) for each in (dim, 2))
         self.learnt = Learnt(weights, coherence, head, gradient, first, second, np.zeros(2, np.int64))
         reads = (len(shapes.placements) + 1) * (2 if shared else 1)
         self._room = Room(
@@ -246,6 +245,7 @@ class EmbeddingTables:
             np.zeros((MOST_MOVES, units), np.float32),
             np.zeros(units, np.float32),
             np.zeros(dim, np.float32),
+            *np.zeros((3, reads), np.float32),
         )
         self._reader = CellReader(shapes)
         self._fusion = fusion_of(shapes)
@@ -271,12 +271,12 @@ class EmbeddingTables:
     @property
     def head(self) -> Head:
         dim, units, numbers = self.dim, self.units, self.learnt.head
-        hidden = numbers[: dim * units].reshape(dim, units).T.copy()
+        hidden = numbers[: dim * units].reshape(units, dim).copy()
         bias, output = numbers[dim * units : -1].reshape(2, units).copy()
         return Head(np.eye(1, dim, dtype=np.float32)[0], hidden, bias, output, float(numbers[-1]))
 
     def set_head(self, head: Head) -> None:
-        numbers = (head.hidden.T.ravel(), head.bias, head.output, [head.output_bias])
+        numbers = (head.hidden.ravel(), head.bias, head.output, [head.output_bias])
         self.learnt.head[:] = np.concatenate(numbers)
 
     def evaluator(self, threads: int = 1) -> EmbeddedEvaluator:

@@ -2,7 +2,8 @@
 
 A step learns from one batch of games. A net that can be compiled plays the next ones meanwhile on the CPU's cores
 (``actor.py``, ``ahead.py``), with the weights from before the step, wherever it learns; any other plays on the device
-(``selfplay.py``), in turns with the learning. Two learners share this:
+(``selfplay.py``), in turns with the learning. If the endings of such games are to be solved, they are begun before the
+step too, and the cores solve them during it: nobody waits for the device. Two learners share this:
 
 * ``online_learner.py`` moves the tables of a linear n-tuple net game by game in a kernel (``online.py``), on the CPU;
   ranks learn apart and merge their tables now and then (``merge.py``);
@@ -15,7 +16,6 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,19 +102,25 @@ class TDLearner(Learner):
         first, last = self.config.optim.rate, self.config.optim.final_rate
         return first * (last / first) ** self.progress if last and first else first
 
+    @property
+    def _cores_help(self) -> bool:
+        """Whether the CPU's cores have work to do for the games while the net learns."""
+        return self._plays_compiled or bool(self.config.td.exact_empties)
+
     def play(self) -> Experience:
-        if not self._plays_compiled:
-            return self._on_device()
+        if not self._cores_help:
+            return self._on_device(self.steps)
         # What is played now is learnt ``depth`` steps on; at the beginning of a run there are some more to play.
-        net, ranks = self._playing_net(), self.group.size
+        begun = self._by_actors() if self._plays_compiled else self._solved_later
         for ahead in range(len(self._ahead), self._ahead.depth + 1):
-            batch = self._batch + ahead * ranks
-            self._ahead.begin(partial(self._play_later, batch, net))
+            self._ahead.begin(begun(ahead))
         games = self._ahead.take()
         return games if self.device == "cpu" else games.mapped(lambda each: each.to(self.device, non_blocking=True))
 
-    def _play_later(self, batch: int, net: Callable[[], Evaluator]) -> Experience:
-        return self._played(batch, net())
+    def _by_actors(self) -> Callable[[int], Callable[[], Experience]]:
+        """The work of playing the batch so many steps ahead, with the net as it stands now."""
+        net, first, ranks = self._playing_net(), self._batch, self.group.size
+        return lambda ahead: lambda: self._played(first + ahead * ranks, net())
 
     def _playing_net(self) -> Callable[[], Evaluator]:
         """The net as it stands now; it may be made into an evaluator later, by the thread that plays."""
@@ -146,7 +152,7 @@ class TDLearner(Learner):
         return [ring[index] for index in random.integers(0, len(ring), self.config.td.passes - 1)]
 
     def meters(self) -> dict[str, float]:
-        return self._ahead.meters() if self._plays_compiled else {}
+        return self._ahead.meters() if self._cores_help else {}
 
     def details(self) -> dict[str, float]:
         arrays = self._weights_state()
@@ -195,8 +201,12 @@ class TDLearner(Learner):
             )
         return Experience(games, searched, exact).mapped(lambda each: pinned(each, self.device))
 
-    def _on_device(self) -> Experience:
-        """Games by the net itself, where it is."""
+    def _on_device(self, step: int) -> Experience:
+        """The games of a step by the net itself, where it is."""
+        raise NotImplementedError
+
+    def _solved_later(self, ahead: int) -> Callable[[], Experience]:
+        """As ``_on_device``, so many steps ahead; what is left for the cores to do is to solve the endings."""
         raise NotImplementedError
 
     def state(self) -> Arrays:

@@ -186,10 +186,10 @@ def _solve_all(movers, opponents, workspace, margins):
 def exact_margins(mover: Tensor, opponent: Tensor, max_empties: int, threads: int = 1) -> Tensor:
     """The final margin for the mover with best play from here on, in discs; NaN with more than ``max_empties`` left.
 
-    Boards of any shape on any device give float32 of the same shape there. The work is done by the endgame solver on
-    ``threads`` cores of the host, so this waits for the device. Equal positions are solved once.
+    Boards of any shape give float32 of the same shape. The work is done by the endgame solver on ``threads`` cores of
+    the host, where the boards must be. Equal positions are solved once.
     """
-    boards = np.stack([board.cpu().numpy().reshape(-1).view(np.uint64) for board in (mover, opponent)])
+    boards = np.stack([board.numpy().reshape(-1).view(np.uint64) for board in (mover, opponent)])
     empties = 64 - np.bitwise_count(boards[0] | boards[1]).astype(np.int64)
     margins = np.full(empties.shape, np.nan, np.float32)
     late = np.flatnonzero(empties <= max_empties)
@@ -198,7 +198,7 @@ def exact_margins(mover: Tensor, opponent: Tensor, max_empties: int, threads: in
         changes = (boards[:, order[1:]] != boards[:, order[:-1]]).any(0)
         first = np.concatenate(([True], changes))
         margins[order] = _solved(boards[:, order[first]], threads)[np.cumsum(first) - 1]
-    return torch.from_numpy(margins).reshape(mover.shape).to(mover.device)
+    return torch.from_numpy(margins).reshape(mover.shape)
 
 
 def _solved(boards: np.ndarray, threads: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from othello_nn.config import Config
 from othello_nn.engine.leaf.compile import Evaluator, compile_net
-from othello_nn.learn.device import begin_copy
+from othello_nn.learn.device import begin_copy, pinned
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Arrays, first_net, seed_of
 from othello_nn.learn.td import torch_targets
@@ -64,10 +65,10 @@ class TorchLearner(TDLearner):
         weights = begin_copy(self._net.state_dict())
         return lambda: compile_net(self._net.config, weights())
 
-    def _on_device(self) -> Experience:
-        """Games and targets by the net itself, where it is; only exact endings come from the host."""
+    def _on_device(self, step: int) -> Experience:
+        """Games and searches by the net itself, where it is."""
         td = self.config.td
-        dice = Dice.seeded(seed_of(self.config.seed, self.steps, self.group.rank), self.device)
+        dice = Dice.seeded(seed_of(self.config.seed, step, self.group.rank), self.device)
         rival = TorchOpponent(td.opponent, self.device) if td.opponent else None
         net = Sparing(self._net) if self.device == "cpu" else self._net
         games = play(
@@ -79,9 +80,7 @@ class TorchLearner(TDLearner):
             opponent=rival,
             cut=td.cut,
         )
-        searched = exact = None
-        if td.exact_empties:
-            exact = exact_margins(games.mover, games.opponent, td.exact_empties, self.threads)
+        searched = None
         if plies := SEARCH_PLIES[td.targets]:
             searched = torch_targets.search_games(
                 net,
@@ -92,7 +91,18 @@ class TorchLearner(TDLearner):
                 exact_empties=td.exact_empties,
                 against=rival is not None,
             )
-        return Experience(games, searched, exact)
+        return Experience(games, searched)
+
+    def _solved_later(self, ahead: int) -> Callable[[], Experience]:
+        played = self._on_device(self.steps + ahead)
+        arrived = begin_copy({"mover": played.games.mover, "opponent": played.games.opponent})
+
+        def solve() -> Experience:
+            mover, opponent = (torch.from_numpy(board) for board in arrived().values())
+            exact = exact_margins(mover, opponent, self.config.td.exact_empties, self.threads)
+            return replace(played, exact=pinned(exact, self.device))
+
+        return solve
 
     def targets(self, games: Experience) -> Judged:
         """The λ-returns of all positions, from what the net says of them now."""
