@@ -2,6 +2,7 @@
 
     python benchmarks/accuracy.py            makes benchmarks/positions/solved.obf, or goes on with it
     python benchmarks/run.py accuracy        --evaluator takes any net
+    python benchmarks/run.py calibration     what its scores mean, with more positions of fewer empties
 
 The positions come from games of their own: some random plies, then searches of depth 6 by the champion of the day. A
 line holds all best moves of a position with their exact score.
@@ -82,11 +83,9 @@ def best_moves(engine: Engine, position: Position) -> ObfEntry:
 
 def missing() -> Iterator[Position]:
     text = SOLVED.read_text(encoding="utf-8") if SOLVED.exists() else ""
-    there = {entry.position.to_text() for entry in parse_obf(text)}
+    there = [entry.position.empties for entry in parse_obf(text)]
     for empties, count in WANTED.items():
-        for position in sampled(empties, count):
-            if position.to_text() not in there:
-                yield position
+        yield from sampled(empties, count)[there.count(empties) :]
 
 
 def main() -> int:
@@ -134,6 +133,52 @@ def accuracy(settings: Settings) -> Report:
     header = ("depth", "best move", "mean error, discs", "slope of truth over score", "bias, discs", "nodes")
     last = values[f"depth {DEPTHS[: settings.size(len(DEPTHS), 4)][-1]}"]["error"]
     return Report(last, "discs", markdown_table(header, rows), values, {"positions": len(entries)})
+
+
+# --- calibration -----------------------------------------------------------------------------------------------------
+
+SOLVED_NOW = {12: 400, 14: 400, 16: 300, 18: 200}
+"""Positions with so many empties that the benchmark solves itself."""
+GROUPS = {"12 and 14": (12, 14), "16 and 18": (16, 18), "20 to 24": (20, 24), "26 to 30": (26, 30)}
+SLOPES, MOST_BIAS = (0.95, 1.05), 0.5
+
+
+@benchmark("calibration", "slope and bias of an evaluator's scores at depth 1 to 8, by the number of empties")
+def calibration(settings: Settings) -> Report:
+    """A figure is out of bounds only if it is so by more than two standard errors: few positions prove little."""
+    engine = Engine(settings.evaluator, Options(table_mb=settings.table_mb or 64))
+    found: dict[int, list[tuple[Position, float]]] = {}
+    for entry in read_positions(SOLVED):
+        found.setdefault(entry.position.empties, []).append((entry.position, float(entry.best_score)))
+    for empties, count in SOLVED_NOW.items():
+        for position in sampled(empties, settings.size(count, 4)):
+            engine.clear()
+            found.setdefault(empties, []).append((position, engine.solve(position).score))
+    rows, values, wrong = [], {}, []
+    for name, (fewest, most) in GROUPS.items():
+        group = [each for empties, some in found.items() if fewest <= empties <= most for each in some]
+        group = group[:: settings.size(1, 20)]
+        truth = np.array([score for _, score in group])
+        cells = []
+        for depth in DEPTHS:
+            scores = np.zeros(len(group))
+            for i, (position, _) in enumerate(group):
+                engine.clear()
+                scores[i] = engine.search(position, Limit(depth=depth)).score
+            slope, bias = line_through(scores, truth)
+            errors = scores - truth
+            doubt = 2 * float(errors.std()) / max(len(group), 1) ** 0.5
+            slope_doubt = doubt / max(float(scores.std()), 1e-9)
+            if abs(bias) > MOST_BIAS + doubt or not SLOPES[0] - slope_doubt <= slope <= SLOPES[1] + slope_doubt:
+                wrong.append(f"{name} empties at depth {depth}")
+            cells.append(f"{slope:.2f}, {bias:+.1f}")
+            values[f"{name}, depth {depth}"] = {"slope": slope, "bias": bias, "doubt": doubt}
+        rows.append((f"{name} ({len(group)})", *cells))
+    header = ("empties (positions)", *(f"depth {depth}" for depth in DEPTHS))
+    worst = max(abs(value["bias"]) for value in values.values())
+    failure = f"not calibrated: {', '.join(wrong)}" if wrong and not settings.quick else None
+    parameters = {"solved_now": SOLVED_NOW} | settings.describe_evaluator()
+    return Report(worst, "discs, largest bias", markdown_table(header, rows), values, parameters, failure)
 
 
 if __name__ == "__main__":
