@@ -274,8 +274,8 @@ class Engine:
         if position.must_pass:
 
             def passed(inner: Result) -> Result:
-                scores = {"score": 0.0 - inner.score, "raw_score": 0.0 - inner.raw_score}
-                return replace(inner, move=PASS, pv=(PASS, *inner.pv), **scores)
+                score, raw = 0.0 - inner.score, 0.0 - inner.raw_score
+                return replace(inner, move=PASS, score=score, raw_score=raw, pv=(PASS, *inner.pv))
 
             report = None if on_iteration is None else lambda inner: on_iteration(passed(inner))
             return passed(self._run(position.play(PASS), steps, limit, report))

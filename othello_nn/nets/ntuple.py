@@ -121,8 +121,8 @@ class NTupleNet(Net):
     def _make_heads(self) -> None:
         """One network behind the sums, or one for each part of the game."""
         if self.heads == 1:
-            self.hidden: nn.Module = nn.Linear(self.dim, self.units)
-            self.output: nn.Module = nn.Linear(self.units, 1)
+            self.hidden: nn.Linear | _Layers = nn.Linear(self.dim, self.units)
+            self.output: nn.Linear | _Layers = nn.Linear(self.units, 1)
             return
         self.skip = nn.Parameter(torch.empty(self.heads, self.dim))
         self.hidden = _Layers(self.heads, self.units, self.dim)

@@ -106,7 +106,7 @@ class Data:
     def metrics(self, fit: CompiledFit | DeviceFit) -> dict[str, float]:
         found, margins = fit.discs(self.test_movers, self.test_opponents), self.test_margins
         errors = found - margins
-        metrics = {TEST: _root_mean(errors)}
+        metrics: dict[str, float] = {TEST: _root_mean(errors)}
         if self.test_exact.any():
             metrics[TEST_EXACT] = float(np.abs(errors[self.test_exact]).mean())
         if found.std() > 0:
@@ -163,7 +163,7 @@ class SearchedLearner(Learner):
         wanted, window = self.options.positions, self.options.window
         making = [COST * count for count in wanted]
         fits = [self.options.passes * sum(wanted[max(0, i + 1 - window) : i + 1]) for i in range(len(wanted))]
-        done = sum(making[: self.generation]) + sum(fits[: self.generation])
+        done = float(sum(making[: self.generation]) + sum(fits[: self.generation]))
         if self.fitting:
             share = self.learnt / self._to_learn if self._data is not None else 0.0
             done += making[self.generation] + share * fits[self.generation]
@@ -220,7 +220,8 @@ class SearchedLearner(Learner):
         return folder / f"generation-{generation + 1}"
 
     def _keep(self, games: np.ndarray | None) -> dict[str, float]:
-        part, metrics = self._open_part(), {}
+        part = self._open_part()
+        metrics: dict[str, float] = {}
         if games is not None:
             part.append(games)
             self.games += self.group.size * len(games)
