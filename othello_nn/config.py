@@ -181,7 +181,15 @@ class Searched(Settings):
         Number(0.7, "λ: 0 learns what a position's search says, 1 the result of its game", 0, 1), "lambda"
     )
     window: int = declared(Whole(2, "generations whose positions a net learns from: its own and those before", 1, 100))
-    passes: int = declared(Whole(2, "times that a net sees each position", 1, 1000))
+    passes: tuple[int, ...] = declared(
+        Several(
+            (2,),
+            "times that a generation's net sees each position; the last goes for all after it",
+            Whole(None, "", 1, 1000),
+            "whole numbers",
+            low=1,
+        )
+    )
     minibatch: int = declared(Whole(1024, "positions of one update", 1, 1_000_000))
     rate: float = declared(Number(0.08, "learning rate of the tables, which falls to nothing along a cosine", 0, 100))
     head_rate: float = declared(Number(0.02, "learning rate of the networks behind them, likewise", 0, 100))

@@ -24,7 +24,7 @@ from othello_nn.learn.watch.logger import Logger
 GPU = "cuda:0"
 UPDATES = 10
 TUPLES = "net.tuples=[[0, 1, 2], [9, 18]]"
-GAMES = ["searched.positions=[1000]", "searched.depth=[1]", "searched.solve=4", "searched.passes=50"]
+GAMES = ["searched.positions=[1000]", "searched.depth=[1]", "searched.solve=4", "searched.passes=[50]"]
 SMALL = {
     "backwards": [TUPLES, "backwards.positions=[40]", "backwards.solve_empties=4", "backwards.depth=2"],
     "evolve": ["evolve.parents=2", "evolve.offspring=3", "evolve.double_games=1", "evolve.generations=20"],

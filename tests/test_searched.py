@@ -26,7 +26,7 @@ SMALL = [
     "searched.depth=[1, 2]",
     "searched.solve=6",
     "searched.latest=10",
-    "searched.passes=3",
+    "searched.passes=[3]",
     "searched.minibatch=128",
 ]
 

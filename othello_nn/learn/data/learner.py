@@ -162,7 +162,7 @@ class SearchedLearner(Learner):
     def progress(self) -> float:
         wanted, window = self.options.positions, self.options.window
         making = [COST * count for count in wanted]
-        fits = [self.options.passes * sum(wanted[max(0, i + 1 - window) : i + 1]) for i in range(len(wanted))]
+        fits = [self._passes(i) * sum(wanted[max(0, i + 1 - window) : i + 1]) for i in range(len(wanted))]
         done = float(sum(making[: self.generation]) + sum(fits[: self.generation]))
         if self.fitting:
             share = self.learnt / self._to_learn if self._data is not None else 0.0
@@ -200,7 +200,7 @@ class SearchedLearner(Learner):
 
     def _how(self) -> Play:
         options = self.options
-        depth = options.depth[min(self.generation, len(options.depth) - 1)]
+        depth = _of_generation(options.depth, self.generation)
         return Play(depth, options.solve, options.opening_plies, options.latest, options.aside)
 
     def _open_part(self) -> Part:
@@ -247,7 +247,10 @@ class SearchedLearner(Learner):
     @property
     def _to_learn(self) -> int:
         """Positions of the whole fit, each as often as it is learnt."""
-        return self.options.passes * len(self._loaded().labels)
+        return self._passes(self.generation) * len(self._loaded().labels)
+
+    def _passes(self, generation: int) -> int:
+        return _of_generation(self.options.passes, generation)
 
     def _next_slab(self) -> np.ndarray:
         count = len(self._loaded().labels)
@@ -336,6 +339,11 @@ class SearchedLearner(Learner):
         self.generation, fitting, self.learnt, self.games = (int(number) for number in arrays["where"])
         self.fitting = bool(fitting)
         self.probcut, self.calibration = arrays.get("probcut"), arrays.get("calibration")
+
+
+def _of_generation(settings: tuple[int, ...], generation: int) -> int:
+    """One of a setting's numbers; the last goes for all generations after it."""
+    return settings[min(generation, len(settings) - 1)]
 
 
 def _digest(player: Any) -> str:
