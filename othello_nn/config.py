@@ -296,6 +296,14 @@ class Config(Settings):
         return {name: value for name, value in super().as_dict().items() if name not in unused}
 
     @property
+    def recipe(self) -> dict[str, Any]:
+        """How a net is made, for others: without the places on this machine."""
+        made = self.as_dict()
+        if "searched" in made:
+            made["searched"] |= {"folder": ""}
+        return made
+
+    @property
     def sections(self) -> tuple[str, ...]:
         """The sections that this run's learner looks at."""
         return sections_of(self.learner)

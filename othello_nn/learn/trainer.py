@@ -269,7 +269,7 @@ class Trainer:
 
     def checkpoint(self, seconds: float) -> Checkpoint:
         """The net as players take it, with the recipe that made it."""
-        info = {"recipe": self.config.as_dict(), "games": self.learner.games, "seconds": round(seconds)}
+        info = {"recipe": self.config.recipe, "games": self.learner.games, "seconds": round(seconds)}
         info["progress"] = self.learner.progress
         info |= {"metrics": {tag: round(score, 4) for tag, score in self.scores.items()}, "versions": versions()}
         if self._origin:
