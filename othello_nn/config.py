@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from othello_nn.errors import OthelloError, did_you_mean, shorten
 from othello_nn.kinds import KINDS, net_options, option_names, own_options
 from othello_nn.options import Flag, Number, OptionError, Section, Several, Whole, Word, declared
+from othello_nn.resources import NET_FILE
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 DEFAULT_PRESET = "quick"
@@ -297,8 +298,12 @@ class Config(Settings):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """How a net is made, for others: without the places on this machine."""
+        """How a net is made, for others: without the places on this machine. A run that was named by its file is called
+        by its name."""
         made = self.as_dict()
+        init = Path(self.init)
+        if init.is_absolute():
+            made["init"] = init.parent.name if init.name == NET_FILE else init.name
         if "searched" in made:
             made["searched"] |= {"folder": ""}
         return made

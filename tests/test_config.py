@@ -45,6 +45,17 @@ def test_the_presets_that_are_documented_are_there():
     )
 
 
+def test_a_recipe_names_no_places(tmp_path):
+    config = load_preset("champion").changed(
+        ["searched.folder=/data/here"], init=str(tmp_path / "ntuple-3" / "net.safetensors")
+    )
+    assert config.recipe["init"] == "ntuple-3"
+    assert config.recipe["searched"]["folder"] == ""
+    assert Config.from_dict(config.recipe).searched.positions == config.searched.positions
+    assert load_preset("quick").changed(init="/nets/mine.safetensors").recipe["init"] == "mine.safetensors"
+    assert load_preset("quick").changed(init="runs/quick-1").recipe["init"] == "runs/quick-1"
+
+
 @pytest.mark.parametrize("name", preset_names())
 def test_every_preset_loads_and_comes_back_from_json(name):
     config = load_preset(name)
