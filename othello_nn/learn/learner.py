@@ -86,6 +86,10 @@ class Learner(ABC):
         """What takes longer to find out and is asked for now and then, by curve."""
         return {}
 
+    def pictures(self) -> dict[str, np.ndarray]:
+        """What only this learner has to show, by curve, besides pictures of its net: uint8 ``[height, width, 3]``."""
+        return {}
+
     def meters(self) -> dict[str, float]:
         """What the clock says, by curve, since it was last asked: unlike all else it differs from run to run."""
         return {}

@@ -246,7 +246,7 @@ class Trainer:
         if self.is_rank_0:
             net = self.learner.net()
             self._logger.scalars(self.learner.details(), self.learner.games)
-            self._logger.pictures(net, self.learner.games)
+            self._logger.pictures(net, self.learner.pictures(), self.learner.games)
             self._logger.histograms(net, self.learner.games)
 
     def save(self) -> None:

@@ -30,6 +30,7 @@ from othello_nn.kernels.parallel import parts_of
 from othello_nn.learn.data.device import DeviceFit
 from othello_nn.learn.data.labels import empties_of, labels, lines
 from othello_nn.learn.data.minibatch import CompiledFit
+from othello_nn.learn.data.picture import picture_of_errors
 from othello_nn.learn.data.searched import Play, searched_games
 from othello_nn.learn.data.store import ASIDE, EXACT, Part, read
 from othello_nn.learn.distributed import Group
@@ -76,6 +77,7 @@ SLOPE = curve(
 BY_EMPTIES = curve(
     "searched/error_empties_*", "searched games: as test_error, of positions with about so many empties", sparse=True
 )
+TESTED_GAMES = curve("pictures/tested", "searched games: errors by stage, and results by what the net says of them")
 RATE = curve("searched/rate", "searched games: learning rate of the tables")
 
 
@@ -103,8 +105,9 @@ class Data:
         self.test_margins, self.test_exact = test["margin"].astype(np.float32), test["flags"] & EXACT != 0
         self.test_empties = empties_of(test)
 
-    def metrics(self, fit: CompiledFit | DeviceFit) -> dict[str, float]:
-        found, margins = fit.discs(self.test_movers, self.test_opponents), self.test_margins
+    def metrics(self, found: np.ndarray) -> dict[str, float]:
+        """How far what a net says of the tested positions is from their results."""
+        margins = self.test_margins
         errors = found - margins
         metrics: dict[str, float] = {TEST: _root_mean(errors)}
         if self.test_exact.any():
@@ -149,6 +152,10 @@ class SearchedLearner(Learner):
         self._order: tuple[int, np.ndarray] | None = None
         self._squared: Any = 0.0
         self._rows = 0
+        self._tested: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def pictures(self) -> dict[str, np.ndarray]:
+        return {} if self._tested is None else {TESTED_GAMES: picture_of_errors(*self._tested)}
 
     def _fresh(self) -> None:
         """A net that knows nothing, and what moves it."""
@@ -278,7 +285,9 @@ class SearchedLearner(Learner):
             metrics = {RATE: options.rate * falling}
             goes_on = self.learnt < total
             if SHOWN * self.learnt // total > before:  # only here a device is waited for
-                metrics |= data.metrics(self._fit) | {TRAINED: math.sqrt(float(self._squared) / self._rows)}
+                found = self._fit.discs(data.test_movers, data.test_opponents)
+                self._tested = found, data.test_margins, data.test_empties
+                metrics |= data.metrics(found) | {TRAINED: math.sqrt(float(self._squared) / self._rows)}
                 self._squared, self._rows = 0.0, 0
         (goes_on,) = self.group.any(goes_on)
         if not goes_on:

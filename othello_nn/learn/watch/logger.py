@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from othello_nn.checkpoint import check_positions
 from othello_nn.learn.watch.curves import curve, find_curve
 from othello_nn.learn.watch.probes import ask
@@ -40,10 +42,12 @@ class Logger:
             find_curve(tag)  # nothing is drawn that nobody explains
             self._write(self._writer.add_scalar, tag, value, games)
 
-    def pictures(self, net: Net, games: int) -> None:
+    def pictures(self, net: Net, others: dict[str, np.ndarray], games: int) -> None:
+        """Those of a net, and what else its learner has to show."""
         from othello_nn.learn.watch.pictures import pictures
 
-        for tag, image in pictures(net).items():
+        for tag, image in (pictures(net) | others).items():
+            find_curve(tag)
             self._write(self._writer.add_image, tag, image, games, dataformats="HWC")
 
     def histograms(self, net: Net, games: int) -> None:
