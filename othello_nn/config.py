@@ -191,7 +191,7 @@ class Searched(Settings):
             low=1,
         )
     )
-    minibatch: int = declared(Whole(1024, "positions of one update", 1, 1_000_000))
+    minibatch: int = declared(Whole(1024, "positions of one update", 1, 1 << 17))
     rate: float = declared(Number(0.08, "learning rate of the tables, which falls to nothing along a cosine", 0, 100))
     head_rate: float = declared(Number(0.02, "learning rate of the networks behind them, likewise", 0, 100))
     folder: str = declared(Word("", "where the positions are kept; without it, in the run's folder"))

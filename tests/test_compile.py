@@ -233,7 +233,7 @@ def test_embeddings_are_never_clipped():
     assert np.abs(whole * quantum - weights).max() <= quantum / 2 * 1.001
     assert not quantised(np.zeros_like(weights), shapes)[0].any()
     with pytest.raises(ValueError, match="finite"):
-        quantised(weights * np.inf, shapes)
+        quantised(np.full_like(weights, np.inf), shapes)
 
 
 def test_sums_of_embeddings_do_not_overflow():

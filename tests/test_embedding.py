@@ -285,7 +285,7 @@ def test_a_trained_net_is_saved_and_compiled():
     checkpoint = export(learner.net())
     evaluator = compile_checkpoint(checkpoint, "embedded")
     net = load_net(checkpoint)
-    assert torch.equal(net.weight, learner.net().weight)
+    assert torch.equal(net.weight, learner.net().weight.half().float())
     assert differences(evaluator, net, batch(20)).max() < EMBEDDED_ERROR
     cross_check(learner.evaluator(), checkpoint.checks)
 

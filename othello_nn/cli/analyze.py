@@ -49,6 +49,8 @@ class Verdict(NamedTuple):
     value: float
     exact: bool
     depth: int
+    shift: float = 0.0
+    """What calibration has added to the value."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class EngineJudge:
             engine.search(position, self.player.limit, lambda result: None if result.wld else found.append(result))
         result = found[-1] if found else engine.search(position, Limit(depth=1))
         assert result.move is not None  # positions to judge have a move
-        return Verdict(result.move, result.score + 0.0, result.exact, result.depth)
+        return Verdict(result.move, result.score + 0.0, result.exact, result.depth, result.score - result.raw_score)
 
     def played(self, position: Position, move: int, best: Verdict, line: Line) -> tuple[float, bool]:
         from othello_nn.engine import Limit
@@ -141,13 +143,14 @@ class EngineJudge:
         if best.exact:
             return 0.0 - engine.solve(after).score, True
         if best.depth == 1:
-            return 0.0 - _static_discs(engine, after), False
+            return best.shift - _static_discs(engine, after), False
         limit = Limit(depth=best.depth - 1)
         if limit.depth == after.empties:
             # A selective search to the end that could not be proved: the proof has no more time for this move.
             limit = replace(self.player.limit, depth=limit.depth)
         result = engine.search(after, limit)
-        return 0.0 - result.score, result.exact
+        # Raw scores of neighbouring depths can be compared; calibrated ones stand on lines of their own.
+        return (0.0 - result.score if result.exact else best.shift - result.raw_score), result.exact
 
     def _engine(self, position: Position) -> Engine:
         return self.player.engines[position.black_to_move]

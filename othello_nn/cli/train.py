@@ -208,6 +208,8 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
         if config.init and arguments.runs != RUNS and find_run(config.init, arguments.runs):
             # A name alone would be looked for in runs/.
             config = config.changed(init=str(find_net(config.init, arguments.runs)))
+        if config.learner == "searched" and config.searched.folder:  # a run may be resumed from anywhere
+            config = config.changed([f"searched.folder={Path(config.searched.folder).resolve()}"])
     place = choose_place(config, arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
     group = distributed.join(place.device)
     try:

@@ -270,7 +270,8 @@ class Engine:
         """Do the steps; what a pass or the end of the game leaves to be done is done here."""
         started = time.perf_counter()
         if position.is_over:
-            return Result(None, float(position.final_score()), True, 0, (), 0, 0.0)
+            final = float(position.final_score())
+            return Result(None, final, True, 0, (), 0, 0.0, final)
         if position.must_pass:
 
             def passed(inner: Result) -> Result:

@@ -7,6 +7,7 @@ import numpy as np
 from othello_nn.engine.calibration import DEPTHS, Calibration, terms
 from othello_nn.engine.driver import Engine, Limit, Options
 from othello_nn.engine.leaf.tables import LeafEvaluator
+from othello_nn.fit.probcut import FitError
 from othello_nn.fit.tool import tell
 from othello_nn.game.position import Position
 from othello_nn.kernels.parallel import in_threads, parts_of
@@ -50,7 +51,7 @@ def fit_calibration(
     for depth in range(DEPTHS):
         known = np.flatnonzero(~np.isnan(scores[:, depth]))
         if len(known) < 100:
-            raise ValueError("too few positions to calibrate an evaluator's scores; take more")
+            raise FitError("too few positions to calibrate an evaluator's scores; they stay as they are")
         rows = terms(scores[known, depth], empties[known])
         lines.append(np.linalg.lstsq(rows, margins[known].astype(float), rcond=None)[0])
     return Calibration(np.array(lines))

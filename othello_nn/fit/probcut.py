@@ -28,6 +28,11 @@ from othello_nn.game.position import Position
 from othello_nn.options import Whole
 from othello_nn.resources import find_net
 
+
+class FitError(OthelloError, ValueError):
+    """Too little to fit anything to."""
+
+
 EMPTIES, NOISES = (12, 54), (0.1, 0.3, 0.6)
 NUMBERS = {
     "positions": Whole(800, "positions to search", 1),
@@ -79,7 +84,7 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
             targets.append(0.5 * np.log(np.mean(np.square(errors)) + 0.05))
             weights.append(np.sqrt(len(errors)))
     if len(rows) < 2 * TERMS:
-        raise ValueError("too few positions, or too shallow, to fit ProbCut; take more positions")
+        raise FitError("too few positions, or too shallow, to fit ProbCut; take more positions")
     scale = np.array(weights)[:, None]
     coefficients, *_ = np.linalg.lstsq(np.array(rows) * scale, np.array(targets) * scale[:, 0], rcond=None)
     return ProbCut(coefficients)

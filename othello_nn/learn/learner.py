@@ -38,6 +38,12 @@ from othello_nn.resources import NoNetError, find_net
 Arrays = dict[str, np.ndarray]
 
 
+class TrainingError(OthelloError):
+    """Training had to stop; what was saved is still there."""
+
+    exit_code = 1
+
+
 class Learner(ABC):
     """A net on its way."""
 

@@ -18,9 +18,8 @@ from types import TracebackType
 from typing import Any
 
 from othello_nn.checkpoint import Checkpoint
-from othello_nn.errors import OthelloError
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.learner import Learner, is_out_of_memory, origin
+from othello_nn.learn.learner import Learner, TrainingError, is_out_of_memory, origin
 from othello_nn.learn.runs import Run, versions
 from othello_nn.learn.td.statistics import LateMetrics
 from othello_nn.learn.watch.curves import curve, find_curve
@@ -33,12 +32,6 @@ from othello_nn.progress import Progress, progress
 LOG_SECONDS = 1.0
 BAR = 1000  # the progress bar counts in thousandths of the run
 SPEED = curve("speed/games_per_second", "games played and learnt from, all processes together")
-
-
-class TrainingError(OthelloError):
-    """Training had to stop; what was saved is still there."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ class Choice:
     pv: tuple[int, ...] = ()
     nodes: int = 0
     seconds: float = 0.0
+    raw_score: float | None = None
+    """The score before calibration, to be compared with those of other depths; None if it is the same."""
 
 
 class Player(Protocol):

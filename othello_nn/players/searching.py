@@ -104,7 +104,8 @@ class SearchPlayer(BasePlayer):
 
 def choice_of(result: Result) -> Choice:
     """What a search found, as a player says it."""
-    return Choice(result.move, result.score, result.exact, result.depth, result.pv, result.nodes, result.seconds)
+    found = result.move, result.score, result.exact, result.depth, result.pv, result.nodes, result.seconds
+    return Choice(*found, None if result.raw_score == result.score else result.raw_score)
 
 
 def _options(spec: PlayerSpec, limit: Limit) -> Options:

@@ -151,12 +151,15 @@ class Thoughts:
         if best.move is not None:
             self.say(search_line(best, self._wld))
         scores = [] if best.score is None else [best.score]
+        shift = 0.0 if best.score is None or best.raw_score is None else best.score - best.raw_score
         with one_ply_less(self.player):
             for move in game.final.legal_moves if count > 1 else ():
                 reply = Choice(None) if move == best.move else self._choose(with_move(game, move))
                 if reply.score is None:
                     continue
-                score = 0.0 - reply.score
+                # Raw scores of neighbouring depths can be compared; calibrated ones stand on lines of their own.
+                raw = reply.score if reply.raw_score is None else reply.raw_score
+                score = 0.0 - reply.score if reply.exact else shift - raw
                 scores = sorted([*scores, score], reverse=True)[:count]
                 if score >= scores[-1]:
                     found = Choice(move, score, reply.exact, reply.depth + 1, (move, *reply.pv))

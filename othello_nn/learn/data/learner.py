@@ -21,22 +21,23 @@ import torch
 
 from othello_nn.checkpoint import check_positions
 from othello_nn.config import Config, ConfigError, Searched
-from othello_nn.engine.leaf.compile import Evaluator, compile_net, load_evaluator
+from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator, compile_net, load_evaluator
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.fit.calibration import fit_calibration
-from othello_nn.fit.probcut import fit_evaluator
+from othello_nn.fit.probcut import FitError, fit_evaluator
 from othello_nn.kernels.parallel import parts_of
 from othello_nn.learn.data.device import DeviceFit
 from othello_nn.learn.data.labels import empties_of, labels, lines
 from othello_nn.learn.data.minibatch import CompiledFit
 from othello_nn.learn.data.picture import picture_of_errors
 from othello_nn.learn.data.searched import Play, searched_games
-from othello_nn.learn.data.store import ASIDE, EXACT, Part, read
+from othello_nn.learn.data.store import ASIDE, EXACT, Part, StoreError, read
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.learner import Arrays, Learner, init_path, seed_of
+from othello_nn.learn.learner import Arrays, Learner, TrainingError, init_path, seed_of
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import Net, NTupleNet, make_net
+from othello_nn.program import TRAIN, note
 
 PORTION = 512
 """Games that are played and written at a time."""
@@ -132,6 +133,7 @@ class SearchedLearner(Learner):
     """
 
     unit = "positions"
+    when_diverged = "take a lower searched.rate or searched.head_rate"
 
     def __init__(self, config: Config, group: Group, threads: int, device: str):
         self.config, self.group, self.threads, self.device = config, group, threads, device
@@ -145,6 +147,8 @@ class SearchedLearner(Learner):
         self.fitting = False
         """The positions of this generation are there, and the net learns from them."""
         self.learnt = 0
+        self._count = 0
+        """Positions that the fit at hand learns from, once it is known."""
         self.probcut: np.ndarray | None = None
         self._player: Any = None
         self._part: Part | None = None
@@ -159,7 +163,7 @@ class SearchedLearner(Learner):
 
     def _fresh(self) -> None:
         """A net that knows nothing, and what moves it."""
-        self._net.reset_parameters(torch.Generator().manual_seed(seed_of(self.config.seed, 1)))
+        self._net.cpu().reset_parameters(torch.Generator().manual_seed(seed_of(self.config.seed, 1)))
         if self.device == "cpu":
             self._fit: CompiledFit | DeviceFit = CompiledFit(self._net, self.options.minibatch, self.threads)
         else:
@@ -220,7 +224,14 @@ class SearchedLearner(Learner):
         return self._part
 
     def _first_player(self) -> Any:
-        return load_evaluator(init_path(self.config)) if self.config.init else Mobility()
+        if not self.config.init:
+            return Mobility()
+        player = load_evaluator(init_path(self.config))
+        if isinstance(player, ColouredEvaluator):
+            raise ConfigError(
+                f"init: {self.config.init} looks at the colour to move; searched games need one that does not"
+            )
+        return player
 
     def _folder_of(self, generation: int) -> Path:
         folder = Path(self.options.folder) if self.options.folder else self.folder / "positions"
@@ -239,6 +250,7 @@ class SearchedLearner(Learner):
             part.close()
             self._part = self._player = None
             self.fitting, self.learnt = True, 0
+            self.probcut = self.calibration = None  # they are the last net's
             self._fresh()
         return metrics
 
@@ -247,8 +259,12 @@ class SearchedLearner(Learner):
     def _loaded(self) -> Data:
         if self._data is None:
             first = max(0, self.generation + 1 - self.options.window)
-            parts = [part for number in range(first, self.generation + 1) for part in read(self._folder_of(number))]
+            numbers = range(first, self.generation + 1)
+            parts = [part for number in numbers for part in read(self._folder_of(number), check=True)]
             self._data = Data(parts, self.options.lam)
+            if self._count not in (0, len(self._data.labels)):
+                raise StoreError(f"{self._folder_of(self.generation)}: not the positions that this fit began with")
+            self._count = len(self._data.labels)
         return self._data
 
     @property
@@ -284,6 +300,8 @@ class SearchedLearner(Learner):
             self._rows += len(games)
             metrics = {RATE: options.rate * falling}
             goes_on = self.learnt < total
+            if isinstance(self._squared, float) and not math.isfinite(self._squared):
+                raise TrainingError(f"training has diverged; {self.when_diverged}")
             if SHOWN * self.learnt // total > before:  # only here a device is waited for
                 found = self._fit.discs(data.test_movers, data.test_opponents)
                 self._tested = found, data.test_margins, data.test_empties
@@ -304,15 +322,18 @@ class SearchedLearner(Learner):
                 self.group.all_reduce(torch.from_numpy(array))
             self._fit.take()
         data, self._data, self._order = self._data, None, None
-        self.fitting, self.learnt = False, 0
+        self.fitting, self.learnt, self._count = False, 0, 0
         self.generation += 1
-        self.probcut = self.calibration = None
-        seed = seed_of(self.config.seed, self.generation, 3)
-        self.probcut = fit_evaluator(self._leaf_evaluator(), **PROBCUT, seed=seed).log_sigma
-        if data is not None:
-            some = slice(0, None, max(1, len(data.test_movers) // CALIBRATED))
-            tested = data.test_movers[some], data.test_opponents[some], data.test_margins[some]
-            self.calibration = fit_calibration(self._leaf_evaluator(), *tested, self.threads).lines
+        try:
+            seed = seed_of(self.config.seed, self.generation, 3)
+            self.probcut = fit_evaluator(self._leaf_evaluator(), **PROBCUT, seed=seed).log_sigma
+            if data is not None:
+                some = slice(0, None, max(1, len(data.test_movers) // CALIBRATED))
+                tested = data.test_movers[some], data.test_opponents[some], data.test_margins[some]
+                self.calibration = fit_calibration(self._leaf_evaluator(), *tested, self.threads).lines
+        except FitError as error:  # a small run; the net plays without
+            if self.group.is_rank_0:
+                note(TRAIN, error)
 
     # --- the net -----------------------------------------------------------------------------------------------------
 
@@ -333,7 +354,8 @@ class SearchedLearner(Learner):
     def state(self) -> Arrays:
         self._fit.give()
         arrays = {f"net.{name}": part.copy() for name, part in self._fit.vectors._asdict().items()}
-        arrays["where"] = np.array([self.generation, self.fitting, self.learnt, self.games - self._made])
+        where = self.generation, self.fitting, self.learnt, self._count, self.games - self._made
+        arrays["where"] = np.array(where)
         fitted = {"probcut": self.probcut, "calibration": self.calibration}
         return arrays | {name: array for name, array in fitted.items() if array is not None}
 
@@ -345,7 +367,7 @@ class SearchedLearner(Learner):
                 raise ValueError(f"net.{name} has the shape {given.shape}")
             part[:] = given
         self._fit.take()
-        self.generation, fitting, self.learnt, self.games = (int(number) for number in arrays["where"])
+        self.generation, fitting, self.learnt, self._count, self.games = (int(each) for each in arrays["where"])
         self.fitting = bool(fitting)
         self.probcut, self.calibration = arrays.get("probcut"), arrays.get("calibration")
 
