@@ -335,7 +335,7 @@ def _embedding(options: NTupleOptions, shapes: Shapes, weights: np.ndarray, arra
     if weights.dtype.kind == "i":
         weights = weights.astype(np.float32) / np.float32(UNIT)
     fusion = fusion_of(shapes)
-    whole, quantum = quantised(fusion.apply(weights), fusion.shapes)
+    whole, quantum = quantised(fusion.apply(weights))
     tables = {"shapes": fusion.shapes, "weights": whole, "stage_of_empties": stages_of_empties(options.stages)}
     behind = {"heads": heads, "head_of_empties": stages_of_empties(options.heads)}
     return EmbeddedEvaluator, tables | behind | {"quantum": quantum}

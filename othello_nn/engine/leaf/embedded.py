@@ -1,10 +1,9 @@
 """Evaluators of embedding nets: each lookup gives a short vector, their sum goes through a small network.
 
-The tables hold vectors of ``dim`` 16-bit integers with one quantum for all, so large that the lookups of a chain, an
-eighth of all, cannot add up to more than 16 bits hold: a lookup is then one addition. The chains are added in 32 bits.
-What follows is in single precision: value = skip · s + output · relu(hidden · s + bias) + output_bias, in discs, where
-s is the sum. There is one such head for the whole game, or one for each few numbers of empties. Read ``lanes.py`` and
-``door.py`` first.
+The tables hold vectors of ``dim`` 16-bit integers with one quantum for all; sums are exact in 32 bits. What follows is
+in single precision: value = skip · s + output · relu(hidden · s + bias) + output_bias, in discs, where s is the sum.
+There is one such head for the whole game, or one for each few numbers of empties. Read ``lanes.py`` and ``door.py``
+first.
 """
 
 from __future__ import annotations
@@ -27,14 +26,12 @@ from othello_nn.engine.leaf.lanes import (
     feature_kernels,
     named_intrinsic,
 )
-from othello_nn.engine.leaf.shapes import Shapes
 from othello_nn.engine.leaf.tables import LeafEvaluator, aligned
 from othello_nn.kernels.bits import I16, I32, I64, load_i32
 from othello_nn.kernels.jit import kernel
 
 DIMS = (4, 8, 16)
 LARGEST = np.iinfo(np.int16).max
-CHAINS = 8
 WIDTH = 8  # hidden units are computed so many at a time
 UNITS = ir.VectorType(F32, WIDTH)
 
@@ -85,14 +82,8 @@ def _embedded_score(lanes: int, dim: int):
 
         def codegen(context, builder, signature, args):
             *where, head, blocks = args
-            chains: list = []
-            for i, x in enumerate(emit_cells(builder, lanes, cell, *where)):
-                if i < CHAINS:
-                    chains.append(x)
-                else:
-                    chains[i % CHAINS] = builder.add(chains[i % CHAINS], x)
-            whole = emit_sum(builder, (builder.sext(chain, wide) for chain in chains), builder.add)
-            sums = builder.sitofp(whole, floats)
+            cells = (builder.sext(x, wide) for x in emit_cells(builder, lanes, cell, *where))
+            sums = builder.sitofp(emit_sum(builder, cells, builder.add), floats)
             skip = builder.load(address_of(builder, head, 0, floats), align=4)
             direct = emit_horizontal(builder, builder.fmul(sums, skip), builder.fadd)
             constant = builder.load(address_of(builder, head, 4 * dim, F32), align=4)
@@ -137,27 +128,12 @@ for _lanes in LANE_COUNTS:
         globals()[_name] = EMBEDDED_CLASSES[_lanes, _dim] = _class
 
 
-def chain_length(shapes: Shapes) -> int:
-    """Lookups that a chain adds up, at most."""
-    return -(-shapes.lanes // CHAINS)
-
-
-def largest_sum(weights: np.ndarray, shapes: Shapes) -> float:
-    """What the lookups of a chain can add up to, at most, of tables ``[rows, cells, dim]``."""
-    sizes = np.abs(weights).max(axis=0, initial=0.0)  # [cells, dim]
-    places = zip(shapes.table_starts, shapes.sizes, strict=True)
-    tables = [sizes[start : start + 3**size].max(axis=0) for start, size in places]
-    lanes = [*(tables[placement.table] for placement in shapes.placements), sizes[0]]
-    return max(float(sum(lanes[chain::CHAINS]).max()) for chain in range(min(CHAINS, len(lanes))))
-
-
-def quantised(weights: np.ndarray, shapes: Shapes) -> tuple[np.ndarray, float]:
-    """Weights as int16, and the value of 1: the smallest with which a chain's sum fits whatever is looked up, so that
-    nothing is ever clipped."""
-    largest = largest_sum(weights, shapes)
+def quantised(weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Weights as int16, and the value of 1: the smallest with which all of them fit, so nothing is ever clipped."""
+    largest = float(np.abs(weights).max(initial=0.0))
     if not np.isfinite(largest):
         raise ValueError("the weights hold numbers that are not finite")
-    quantum = largest / (LARGEST - chain_length(shapes)) or 1.0  # rounding adds at most a half to each
+    quantum = largest / LARGEST or 1.0
     return np.rint(weights / np.float32(quantum)).astype(np.int16), quantum
 
 
@@ -211,8 +187,6 @@ class EmbeddedEvaluator(LeafEvaluator):
             0 <= self.head_of_empties.min() <= self.head_of_empties.max() < len(self.heads)
         ):
             raise ValueError(f"each number of empties needs one of the {len(self.heads)} heads")
-        if self.memory is None and largest_sum(self.weights.astype(np.float32), self.shapes) > LARGEST:
-            raise ValueError("the weights are so large that sums of them do not fit 16 bits")
         if self.memory is not None:
             rows, cells, _ = self.weights.shape
             room = (rows, cells + 1, next(size for size in DIMS if size >= dim))

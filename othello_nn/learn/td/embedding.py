@@ -23,9 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import float32, int32, int64
 
-from othello_nn.engine.leaf.embedded import DIMS, LARGEST, EmbeddedEvaluator, Head, chain_length, quantised
+from othello_nn.engine.leaf.embedded import DIMS, LARGEST, EmbeddedEvaluator, Head, quantised
 from othello_nn.engine.leaf.fusion import fusion_of
-from othello_nn.engine.leaf.lanes import MOST_LANES
 from othello_nn.engine.leaf.shapes import Shapes, mirrored_cells, stages_of_empties, symmetric
 from othello_nn.engine.leaf.tables import aligned_zeros
 from othello_nn.kernels.bits import popcount
@@ -221,8 +220,8 @@ def quantise_row(weights, tied, row, shared, quantum, target):
 
 
 def _quantum(largest: float) -> float:
-    """The smallest power of two of which whole numbers of 16 bits reach as far, and rounding no further."""
-    return 2.0 ** math.ceil(math.log2(largest / (LARGEST - MOST_LANES))) if largest else 1.0
+    """The smallest power of two of which whole numbers of 16 bits reach as far."""
+    return 2.0 ** math.ceil(math.log2(largest / LARGEST)) if largest else 1.0
 
 
 class EmbeddingTables:
@@ -285,7 +284,7 @@ class EmbeddingTables:
         if self._fusion.changes:
             weights = self.weights()
             together = weights[: self.stages] + weights[self.shared] if self.shared >= 0 else weights
-            whole, quantum = quantised(self._fusion.apply(together), self._fusion.shapes)
+            whole, quantum = quantised(self._fusion.apply(together))
             tables = "learner", self._fusion.shapes, whole, self.stage_of_empties
             return EmbeddedEvaluator(*tables, quantum=quantum, heads=(self.head,))
         memory = self._free.pop() if self._free else self._new_memory()
@@ -310,7 +309,7 @@ class EmbeddingTables:
             largest = max(in_threads(work, range(self.stages), threads))
             if not math.isfinite(largest):
                 raise ValueError("the weights hold numbers that are not finite")
-            self._guess = _quantum(largest * chain_length(self.shapes))
+            self._guess = _quantum(largest)
             if self._guess == quantum:
                 return quantum
 
