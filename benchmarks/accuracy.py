@@ -158,6 +158,8 @@ def calibration(settings: Settings) -> Report:
     for name, (fewest, most) in GROUPS.items():
         group = [each for empties, some in found.items() if fewest <= empties <= most for each in some]
         group = group[:: settings.size(1, 20)]
+        if len(group) < 2:
+            continue  # none of them is solved yet
         truth = np.array([score for _, score in group])
         cells = []
         for depth in DEPTHS:
