@@ -14,6 +14,7 @@ from othello_nn.learn.data.learner import SearchedLearner
 from othello_nn.learn.data.store import StoreError, read
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.watch.logger import Logger
+from othello_nn.nets import NTupleNet, export
 from othello_nn.players import make_player
 
 SMALL = [
@@ -113,6 +114,27 @@ def test_states_of_another_shape_are_refused(tmp_path):
 def test_only_tables_are_fitted():
     with pytest.raises(ConfigError, match="is for n-tuple nets, not triangle"):
         SearchedLearner(load_preset("champion").changed(net={"kind": "triangle"}), Group(), 1, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("init=nobody", "init: there is no net 'nobody'"),
+        ("init=coloured.safetensors", "looks at the colour to move; searched games need one that does not"),
+        ("searched.folder=taken/here", "Not a directory"),
+        ("net.heads=1", "only n-tuple nets with dim > 1, several heads and one stage are fitted"),
+    ],
+)
+def test_what_is_wrong_is_said_before_there_is_a_run(setting, message, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    export(NTupleNet(tuples="edges", view="negation")).save("coloured.safetensors")
+    (tmp_path / "taken").write_text("a file")
+    words = [word for each in [*SMALL, setting] for word in ("--set", each)]
+    assert program.main(["--preset", "champion", *words, "--threads", "1"]) in (1, 2)
+    said = capfd.readouterr().err.removeprefix("compiling (first run only) …\n")
+    assert message in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_run_leaves_a_player_with_probcut(tmp_path, monkeypatch, capfd):

@@ -34,6 +34,24 @@ def _everywhere(builder, kind: ir.VectorType, number):
     return builder.shuffle_vector(builder.insert_element(undefined, number, first), undefined, places)
 
 
+def _emit_sum(builder, kind: ir.VectorType, count, target, emit_next) -> None:
+    """Store at ``target`` the sum of ``count`` rows, at least one: ``emit_next(place, total)`` adds the next to it."""
+    before, loop = builder.basic_block, builder.append_basic_block("row")
+    done = builder.append_basic_block("rows_done")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    place, total = builder.phi(I64), builder.phi(kind)
+    summed = emit_next(place, total)
+    following = builder.add(place, ir.Constant(I64, 1))
+    nothing = ir.Constant(kind, [ir.Constant(F32, 0.0)] * kind.count)
+    for phi, first, later in ((place, ir.Constant(I64, 0), following), (total, nothing, summed)):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, loop)
+    builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+    builder.position_at_end(done)
+    builder.store(summed, builder.inttoptr(target, kind.as_pointer()), align=FLOAT_BYTES)
+
+
 @intrinsic
 def sum_rows(typingctx, width, rows, indices, count, target):
     """Write to ``target`` the sum of the rows number ``indices`` ([``count``] int32, at least one)."""
@@ -41,21 +59,12 @@ def sum_rows(typingctx, width, rows, indices, count, target):
 
     def codegen(context, builder, signature, args):
         _, rows, indices, count, target = args
-        before, loop = builder.basic_block, builder.append_basic_block("row")
-        done = builder.append_basic_block("rows_done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        place, total = builder.phi(I64), builder.phi(kind)
-        index = builder.zext(builder.load(_at(builder, indices, place, INDEX_BYTES, I32)), I64)
-        summed = builder.fadd(total, builder.load(_at(builder, rows, index, size, kind), align=FLOAT_BYTES))
-        following = builder.add(place, ir.Constant(I64, 1))
-        nothing = ir.Constant(kind, [ir.Constant(F32, 0.0)] * width.count)
-        for phi, first, later in ((place, ir.Constant(I64, 0), following), (total, nothing, summed)):
-            phi.add_incoming(first, before)
-            phi.add_incoming(later, loop)
-        builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
-        builder.position_at_end(done)
-        builder.store(summed, builder.inttoptr(target, kind.as_pointer()), align=FLOAT_BYTES)
+
+        def add_next(place, total):
+            index = builder.zext(builder.load(_at(builder, indices, place, INDEX_BYTES, I32)), I64)
+            return builder.fadd(total, builder.load(_at(builder, rows, index, size, kind), align=FLOAT_BYTES))
+
+        _emit_sum(builder, kind, count, target, add_next)
         return context.get_dummy_value()
 
     return types.void(width, types.int64, types.int64, types.int64, types.int64), codegen
@@ -68,22 +77,13 @@ def weigh_rows(typingctx, width, rows, factors, count, target):
 
     def codegen(context, builder, signature, args):
         _, rows, factors, count, target = args
-        before, loop = builder.basic_block, builder.append_basic_block("row")
-        done = builder.append_basic_block("rows_done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        place, total = builder.phi(I64), builder.phi(kind)
-        factor = _everywhere(builder, kind, builder.load(_at(builder, factors, place, FLOAT_BYTES, F32)))
-        row = builder.load(_at(builder, rows, place, size, kind), align=FLOAT_BYTES)
-        summed = builder.fadd(total, builder.fmul(factor, row, flags=("contract",)), flags=("contract",))
-        following = builder.add(place, ir.Constant(I64, 1))
-        nothing = ir.Constant(kind, [ir.Constant(F32, 0.0)] * width.count)
-        for phi, first, later in ((place, ir.Constant(I64, 0), following), (total, nothing, summed)):
-            phi.add_incoming(first, before)
-            phi.add_incoming(later, loop)
-        builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
-        builder.position_at_end(done)
-        builder.store(summed, builder.inttoptr(target, kind.as_pointer()), align=FLOAT_BYTES)
+
+        def add_next(place, total):
+            factor = _everywhere(builder, kind, builder.load(_at(builder, factors, place, FLOAT_BYTES, F32)))
+            row = builder.load(_at(builder, rows, place, size, kind), align=FLOAT_BYTES)
+            return builder.fadd(total, builder.fmul(factor, row, flags=("contract",)), flags=("contract",))
+
+        _emit_sum(builder, kind, count, target, add_next)
         return context.get_dummy_value()
 
     return types.void(width, types.int64, types.int64, types.int64, types.int64), codegen

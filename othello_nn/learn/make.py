@@ -24,7 +24,7 @@ def make_learner(config: Config, device: str, group: Group, threads: int, *, res
     if config.learner == "searched":
         from othello_nn.learn.data.learner import SearchedLearner
 
-        return SearchedLearner(config, group, threads, device)
+        return SearchedLearner(config, group, threads, device, resumed=resumed)
     config = config.changed(init="") if resumed else config
     if config.learner == "td":
         return make_td_learner(config, device, group, threads)

@@ -135,7 +135,7 @@ class SearchedLearner(Learner):
     unit = "positions"
     when_diverged = "take a lower searched.rate or searched.head_rate"
 
-    def __init__(self, config: Config, group: Group, threads: int, device: str):
+    def __init__(self, config: Config, group: Group, threads: int, device: str, *, resumed: bool = False):
         self.config, self.group, self.threads, self.device = config, group, threads, device
         self.options: Searched = config.searched
         net = make_net(config.net)
@@ -151,6 +151,10 @@ class SearchedLearner(Learner):
         """Positions that the fit at hand learns from, once it is known."""
         self.probcut: np.ndarray | None = None
         self._player: Any = None
+        if not resumed:  # what is wrong with a new run is said before it has a folder
+            self._player = self._first_player()
+            if self.options.folder:
+                Path(self.options.folder).mkdir(parents=True, exist_ok=True)
         self._part: Part | None = None
         self._data: Data | None = None
         self._order: tuple[int, np.ndarray] | None = None
@@ -217,7 +221,10 @@ class SearchedLearner(Learner):
     def _open_part(self) -> Part:
         """This rank's part of the generation's positions, and who plays the games."""
         if self._part is None:
-            self._player = self.evaluator() if self.generation else self._first_player()
+            if self.generation:
+                self._player = self.evaluator()
+            elif self._player is None:
+                self._player = self._first_player()
             path = self._folder_of(self.generation) / str(self.group.rank)
             self._part = Part.create(path, f"{_digest(self._player)} {self._how()} {self.config.seed}")
             self.games += self._made
