@@ -27,6 +27,7 @@ from benchmarks.harness import (
 from othello_nn.engine import Engine, Limit
 from othello_nn.engine.leaf.compile import compile_net
 from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_score
+from othello_nn.engine.leaf.lanes import FEATURE_BYTES
 from othello_nn.engine.leaf.shapes import PATTERNS, Shapes
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.game import Position
@@ -37,7 +38,6 @@ from othello_nn.resources import BEST
 
 PERFT_LEAVES = {9: 3_005_288, 11: 212_258_800}
 PLAYOUT_SEED = 1
-FEATURE_BYTES = 256  # room for the features of any evaluator
 MIDGAME = "midgame.obf"
 # Fourteen empties, from a game as in midgames.py, and how `play.py solve` must begin its answer.
 START_BOARD = "OXXOO--OOOXXXXXXOXOOXOXXOXOOOXOOOXXOOOOOOXXXOOOX-----OOX-------O X"

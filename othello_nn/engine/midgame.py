@@ -14,7 +14,7 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from othello_nn.engine.endgame import end_node, stability_bound
-from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_score
+from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_order_depth, leaf_score
 from othello_nn.engine.ordering import learnt_key, note_cut, square_key, take_best
 from othello_nn.engine.score import NO_MOVE, SCORE_DISC, SCORE_MAX
 from othello_nn.engine.threads import busy_slot, enter, is_busy, leave
@@ -74,7 +74,6 @@ from othello_nn.kernels.jit import kernel
 
 INFINITY = SCORE_MAX + 1
 END_EMPTIES = 11  # from here on the evaluator no longer pays for itself
-EVALUATOR_DEPTH = 3
 CHILD_CUT_DEPTH = 4
 DEEPENING_DEPTH = 6
 PROBCUT_DEPTH = 3
@@ -223,7 +222,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
                 key -= (popcount(replies) + popcount(replies & CORNERS)) * int64(16)
                 if (ONE << uint64(square)) & odd != ZERO:
                     key += int64(8)
-            if switches & EVALUATOR_ORDER and depth >= int64(EVALUATOR_DEPTH):
+            if switches & EVALUATOR_ORDER and depth >= leaf_order_depth(ev):
                 leaf_child(ev, below, features, square, turned)
                 value = leaf_score(ev, below, next_mover, next_opponent, int64(empties - int64(1)))
                 # Near the end the fewest replies matter more than a guess at the score.

@@ -11,12 +11,12 @@ import numpy as np
 from numba import int64
 
 from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_score
+from othello_nn.engine.leaf.lanes import FEATURE_BYTES
 from othello_nn.kernels.bits import flips_of, lowest_square
 from othello_nn.kernels.board import ONE, ZERO, after
 from othello_nn.kernels.chance import below, next_random
 from othello_nn.kernels.jit import kernel
 
-FEATURE_BYTES = 256  # room for one position's features, as in a frame of the search
 SCRATCH_BYTES = 2 * FEATURE_BYTES  # those before the move and those after it
 
 

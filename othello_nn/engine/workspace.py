@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import int64
 
+from othello_nn.engine.leaf.lanes import FEATURE_BYTES
 from othello_nn.engine.ttable import TranspositionTable
 from othello_nn.kernels.bits import load_i64, store_i64
 from othello_nn.kernels.jit import kernel
@@ -35,11 +36,11 @@ KILLERS = 192  # [64 empties · 2] squares
 HISTORY = KILLERS + 64 * 16  # [64 squares] of the mover
 RESPONSES = HISTORY + 64 * 8  # [65 last moves · 64 squares]
 FRAMES = RESPONSES + 65 * 64 * 8
-# One frame: moves of (key, flips), twice the most there can be since each may be put off once; then up to 128
-# features of 16 bits.
+# One frame: moves of (key, flips), twice the most there can be since each may be put off once; then the
+# features.
 MOVE_BYTES = 16
 FRAME_FEATURES = 72 * MOVE_BYTES
-FRAME_BYTES = FRAME_FEATURES + 256 + 128
+FRAME_BYTES = FRAME_FEATURES + FEATURE_BYTES
 SIZE = FRAMES + 65 * FRAME_BYTES
 
 

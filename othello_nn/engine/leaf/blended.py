@@ -19,7 +19,7 @@ import numpy as np
 from llvmlite import ir
 from numba import float32, int64, types
 
-from othello_nn.engine.leaf.door import rounded_score
+from othello_nn.engine.leaf.door import TABLE_ORDER_DEPTH, rounded_score
 from othello_nn.engine.leaf.lanes import (
     F32,
     LANE_COUNTS,
@@ -131,6 +131,7 @@ class Blended(NamedTuple):
     coefficients: int  # [65 · NETS] float32 by empties
     scale: float  # in discs
     limit: float  # the largest value, that of the most a leaf may claim
+    order_depth = TABLE_ORDER_DEPTH
 
 
 class Blended16(Blended):

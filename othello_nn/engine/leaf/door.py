@@ -6,6 +6,8 @@ An evaluator is a ``NamedTuple`` of scalars (addresses of its tables, weights), 
 * ``child(ev, features, parent, square, flips)`` writes those of the position after a move, from its mover's view;
 * ``score(ev, features, mover, opponent, empties)`` is the value for the mover, in units of ``SCORE_DISC`` a disc.
 
+It may also name ``order_depth``: in searches of less depth than that, its value is no help in ordering the moves.
+
 The recursive search calls ``leaf_begin``, ``leaf_child`` and ``leaf_score``; Numba compiles one search for each
 evaluator class, inlines these, and keeps it on disk. An evaluator without features leaves the first two empty.
 
@@ -23,6 +25,10 @@ from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
 from othello_nn.kernels.bits import popcount
 from othello_nn.kernels.jit import kernel
 
+ORDER_DEPTH = 3
+TABLE_ORDER_DEPTH = 6
+"""For evaluators of many lookups: below, they cost more than the nodes that a better order saves."""
+
 
 def leaf_begin(ev, features, mover, opponent):
     """Write a position's features."""
@@ -34,6 +40,10 @@ def leaf_child(ev, features, parent, square, flips):
 
 def leaf_score(ev, features, mover, opponent, empties):
     """Value for the mover."""
+
+
+def leaf_order_depth(ev):
+    """The least depth at which the evaluator orders moves."""
 
 
 @overload(leaf_begin)
@@ -64,6 +74,12 @@ def _leaf_score(ev, features, mover, opponent, empties):
         return score(ev, features, mover, opponent, empties)
 
     return call
+
+
+@overload(leaf_order_depth)
+def _leaf_order_depth(ev):
+    depth = getattr(ev.instance_class, "order_depth", ORDER_DEPTH)
+    return lambda ev: int64(depth)
 
 
 @kernel()

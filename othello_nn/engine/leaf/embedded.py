@@ -15,14 +15,14 @@ import numpy as np
 from llvmlite import ir
 from numba import int64, types
 
-from othello_nn.engine.leaf.door import rounded_score
+from othello_nn.engine.leaf.door import TABLE_ORDER_DEPTH, rounded_score
 from othello_nn.engine.leaf.lanes import (
     F32,
     LANE_COUNTS,
     address_of,
-    emit_cells,
     emit_horizontal,
     emit_sum,
+    emit_wide_cells,
     feature_kernels,
     named_intrinsic,
 )
@@ -34,6 +34,7 @@ DIMS = (4, 8, 16)
 LARGEST = np.iinfo(np.int16).max
 WIDTH = 8  # hidden units are computed so many at a time
 UNITS = ir.VectorType(F32, WIDTH)
+CHAINS = 4
 
 
 def _emit_multiply_add(builder, x, y, z):
@@ -56,9 +57,12 @@ def _emit_head(builder, dim: int, sums, head, blocks):
     builder.position_at_end(loop)
     left, block, total = builder.phi(I64), builder.phi(I64), builder.phi(UNITS)
     rows = [builder.load(address_of(builder, block, 4 * WIDTH * i, UNITS), align=4) for i in range(dim + 2)]
-    units = rows[0]
-    for given, row in zip(inputs, rows[1:-1], strict=True):
-        units = _emit_multiply_add(builder, given, row, units)
+    # In chains that do not wait for each other, the last of which begins with the bias.
+    products = zip(inputs, rows[1:-1], strict=True)
+    chains = [builder.fmul(*next(products)) for _ in range(CHAINS - 1)] + [rows[0]]
+    for i, (given, row) in enumerate(products, CHAINS - 1):
+        chains[i % CHAINS] = _emit_multiply_add(builder, given, row, chains[i % CHAINS])
+    units = emit_sum(builder, chains, builder.fadd)
     nothing = ir.Constant(UNITS, [ir.Constant(F32, 0.0)] * WIDTH)
     active = builder.select(builder.fcmp_ordered(">", units, nothing), units, nothing)
     summed = _emit_multiply_add(builder, active, rows[-1], total)
@@ -82,7 +86,7 @@ def _embedded_score(lanes: int, dim: int):
 
         def codegen(context, builder, signature, args):
             *where, head, blocks = args
-            cells = (builder.sext(x, wide) for x in emit_cells(builder, lanes, cell, *where))
+            cells = (builder.sext(x, wide) for x in emit_wide_cells(builder, lanes, cell, *where))
             sums = builder.sitofp(emit_sum(builder, cells, builder.add), floats)
             skip = builder.load(address_of(builder, head, 0, floats), align=4)
             direct = emit_horizontal(builder, builder.fmul(sums, skip), builder.fadd)
@@ -114,6 +118,7 @@ class Embedded(NamedTuple):
     heads: int  # [65] int32: how many bytes further on the head for so many empties is. A head is float32: skip [dim],
     # its constant, then blocks [blocks, dim + 2, WIDTH]; see _emit_head
     blocks: int
+    order_depth = TABLE_ORDER_DEPTH
 
 
 # One class for each number of lanes and each dim: Embedded16x4 … Embedded64x16. They are named in the module, since

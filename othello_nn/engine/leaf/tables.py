@@ -18,11 +18,11 @@ import numpy as np
 from numba import int64, types
 
 from othello_nn.engine.calibration import Calibration
-from othello_nn.engine.leaf.door import rounded_score, score_all
+from othello_nn.engine.leaf.door import TABLE_ORDER_DEPTH, rounded_score, score_all
 from othello_nn.engine.leaf.lanes import (
     F32,
+    FEATURE_BYTES,
     LANE_COUNTS,
-    MOST_LANES,
     emit_cells,
     emit_sum,
     feature_kernels,
@@ -82,6 +82,7 @@ class Tables(NamedTuple):
     origins: int
     weights: int  # [stages · cells] int16 in units of SCORE_DISC a disc, or float32 in discs
     stages: int
+    order_depth = TABLE_ORDER_DEPTH
 
 
 class Tables16(Tables):
@@ -206,7 +207,7 @@ class LeafEvaluator:
         movers, opponents = (np.ascontiguousarray(x, np.uint64) for x in (movers, opponents))
         if movers.ndim != 1 or movers.shape != opponents.shape:
             raise ValueError(f"movers and opponents must be as many, not {movers.shape} and {opponents.shape}")
-        scores, features = np.empty(len(movers), np.int64), np.zeros(MOST_LANES, np.int16)
+        scores, features = np.empty(len(movers), np.int64), np.zeros(FEATURE_BYTES, np.uint8)
         score_all(self.leaf, features.ctypes.data, movers, opponents, scores)
         return scores / SCORE_DISC
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.leaf.compile import Evaluator, leaf_pair
 from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_score
-from othello_nn.engine.oneply import FEATURE_BYTES
+from othello_nn.engine.leaf.lanes import FEATURE_BYTES
 from othello_nn.engine.score import SCORE_DISC, SCORE_MAX
 from othello_nn.engine.ttable import TranspositionTable
 from othello_nn.engine.workspace import Workspace
