@@ -142,7 +142,7 @@ class Engine:
         self.leaf = Mobility() if evaluator is None else getattr(evaluator, "leaf", evaluator)
         self.table = TranspositionTable(self.options.table_mb)
         fitted = getattr(evaluator, "probcut", None)
-        self._probcut = ProbCut(fitted).rows() if fitted is not None and self.options.probcut else None
+        self._probcut = ProbCut.of(fitted).rows() if fitted is not None and self.options.probcut else None
         lines = getattr(evaluator, "calibration", None)
         self._calibration = None if lines is None else Calibration(lines)
         self._stop = np.zeros(8, np.uint8)  # one word: the search stops while any of its bytes is set

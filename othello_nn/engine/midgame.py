@@ -16,6 +16,7 @@ from numba import int64, uint64
 from othello_nn.engine.endgame import end_node, stability_bound
 from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_order_depth, leaf_score
 from othello_nn.engine.ordering import learnt_key, note_cut, square_key, take_best
+from othello_nn.engine.probcut import NOT_CUT, SLOPE
 from othello_nn.engine.score import NO_MOVE, SCORE_DISC, SCORE_MAX
 from othello_nn.engine.threads import busy_slot, enter, is_busy, leave
 from othello_nn.engine.ttable import (
@@ -76,10 +77,9 @@ INFINITY = SCORE_MAX + 1
 END_EMPTIES = 11  # from here on the evaluator no longer pays for itself
 CHILD_CUT_DEPTH = 4
 DEEPENING_DEPTH = 6
-PROBCUT_DEPTH = 3
 SHARED_DEPTH = 12  # nodes of at least this depth are divided among threads
 PUT_OFF = -(1 << 44)  # keys below it belong to moves put off once
-PROBCUT_ROW = 8  # bytes: shallow depth and deviation, int32 each
+PROBCUT_ROW = 16  # bytes; see probcut.rows
 
 
 @kernel()
@@ -135,17 +135,32 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             return final_score(mover, opponent) * int64(SCORE_DISC)
         leaf_begin(ev, features, opponent, mover)
         return -node(ev, workspace, opponent, mover, int64(-beta), int64(-alpha), depth, int64(NO_MOVE))
-    if depth == int64(1):
-        return frontier(ev, workspace, mover, opponent, moves, alpha, beta, empties)
-    # 4. The opponent's stable discs bound the score.
+    # 4. Where a window is empty, ProbCut may trust a prediction that leaves it, down to the evaluator's own.
     switches = load_i64(workspace, int64(SWITCHES))
+    selectivity = load_i64(workspace, int64(SELECTIVITY))
+    shallow = int64(NOT_CUT)
+    high, low, near = int64(0), int64(0), int64(0)
+    if switches & PROBCUT_CUTS and selectivity > int64(0) and beta - alpha == int64(1):
+        row = load_i64(workspace, int64(PROBCUT)) + (empties * int64(65) + depth) * int64(PROBCUT_ROW)
+        shallow, near = load_i32(row, int64(0)), load_i32(row, int64(4))
+        offset, scale = load_i32(row, int64(8)), load_i32(row, int64(12))
+        margin = near * load_i64(workspace, int64(PROBCUT_T)) // int64(1024)
+        high, low = (beta + margin - offset) * scale // int64(SLOPE), (alpha - margin - offset) * scale // int64(SLOPE)
+    if depth == int64(1):
+        if shallow >= int64(0):
+            static = leaf_score(ev, features, mover, opponent, empties)
+            if static >= high:
+                return beta
+            if static <= low:
+                return alpha
+        return frontier(ev, workspace, mover, opponent, moves, alpha, beta, empties)
+    # 5. The opponent's stable discs bound the score.
     if switches & STABILITY_CUTS:
         bound = stability_bound(mover, opponent, alpha // int64(SCORE_DISC)) * int64(SCORE_DISC)
         if bound <= alpha:
             return bound
-    # 5. What the table knows.
+    # 6. What the table knows.
     table, mask = load_i64(workspace, int64(TABLE)), load_u64(workspace, int64(TABLE_MASK))
-    selectivity = load_i64(workspace, int64(SELECTIVITY))
     bucket = bucket_address(table, mask, mover, opponent)
     table_move = int64(NO_MOVE)
     data = table_probe(bucket, mover, opponent)
@@ -158,31 +173,26 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
                 return lower
             if upper <= alpha:
                 return upper
-    # 6. ProbCut: a shallow search says that the deep one would almost surely leave the window.
-    if (
-        switches & PROBCUT_CUTS
-        and selectivity > int64(0)
-        and depth >= int64(PROBCUT_DEPTH)
-        and beta - alpha == int64(1)
-    ):
-        row = load_i64(workspace, int64(PROBCUT)) + (empties * int64(65) + depth) * int64(PROBCUT_ROW)
-        shallow, deviation = load_i32(row, int64(0)), load_i32(row, int64(4))
-        margin = deviation * load_i64(workspace, int64(PROBCUT_T)) // int64(1024)
+    # 7. ProbCut: a shallow search says that the deep one would almost surely leave the window.
+    if shallow >= int64(0):
         static = leaf_score(ev, features, mover, opponent, empties)
-        high, low = int64(beta + margin), int64(alpha - margin)
-        if high < int64(SCORE_MAX) and static >= high - deviation:
-            score = node(ev, workspace, mover, opponent, int64(high - int64(1)), high, shallow, previous)
-            if load_i64(workspace, int64(ABORTED)) != int64(0):
-                return int64(0)
+        if high < int64(SCORE_MAX) and static >= high - near:
+            score = static
+            if shallow > int64(0):
+                score = node(ev, workspace, mover, opponent, int64(high - int64(1)), high, shallow, previous)
+                if load_i64(workspace, int64(ABORTED)) != int64(0):
+                    return int64(0)
             if score >= high:
                 return beta
-        if low > int64(-SCORE_MAX) and static <= low + deviation:
-            score = node(ev, workspace, mover, opponent, low, int64(low + int64(1)), shallow, previous)
-            if load_i64(workspace, int64(ABORTED)) != int64(0):
-                return int64(0)
+        if low > int64(-SCORE_MAX) and static <= low + near:
+            score = static
+            if shallow > int64(0):
+                score = node(ev, workspace, mover, opponent, low, int64(low + int64(1)), shallow, previous)
+                if load_i64(workspace, int64(ABORTED)) != int64(0):
+                    return int64(0)
             if score <= low:
                 return alpha
-    # 7. No move from the table where one is worth having: find it with less depth.
+    # 8. No move from the table where one is worth having: find it with less depth.
     if (
         switches & INTERNAL_DEEPENING
         and table_move == int64(NO_MOVE)
@@ -195,7 +205,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         data = table_probe(bucket, mover, opponent)
         if data != ZERO and switches & TABLE_MOVE:
             table_move = data_move(data)
-    # 8. Order the moves.
+    # 9. Order the moves.
     below = features - int64(FRAME_BYTES)
     odd = odd_regions(~(mover | opponent))
     child_cuts = switches & CHILD_CUTS and depth >= int64(CHILD_CUT_DEPTH)
@@ -231,7 +241,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         store_i64(frame, offset, (key << int64(8)) | square)
         store_u64(frame, offset + int64(8), turned)
         count += int64(1)
-    # 9. A child that the table already knows to be good enough ends the node. It was prefetched in step 8.
+    # 10. A child that the table already knows to be good enough ends the node. It was prefetched in step 9.
     if child_cuts:
         for i in range(count):
             offset = int64(i) * int64(MOVE_BYTES)
@@ -241,7 +251,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             known = child != ZERO and data_depth(child) >= depth - 1 and data_selectivity(child) <= selectivity
             if known and -data_upper(child) >= beta:
                 return -data_upper(child)
-    # 10. Search: the first move with the whole window, the others only to show that they are not better.
+    # 11. Search: the first move with the whole window, the others only to show that they are not better.
     best, best_move = int64(-INFINITY), int64(NO_MOVE)
     here = frame
     tried = int64(0)
@@ -287,7 +297,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             if best >= beta:
                 note_cut(workspace, switches, empties, depth, previous, square, tried)
                 break
-    # 11. Remember.
+    # 12. Remember.
     table_store(
         bucket, mover, opponent, alpha, beta, best, best_move, depth, selectivity, load_i64(workspace, int64(TABLE_AGE))
     )

@@ -1,13 +1,15 @@
 """Multi-ProbCut: how far a shallow search may be trusted to predict a deep one.
 
-For a search of depth d with e empty squares, the result of a search of depth s < d is right but for an error of
-deviation σ(e, d, s); where that result leaves the window by t·σ, the search trusts it. A solution is a search with
-d = e. The levels of t trade trust for speed; level 0 cuts nothing. ``fit/probcut.py`` fits σ to an evaluator.
+With e empty squares, a search of depth d finds a·v + b, where v is what a search of depth s < d has found, but for an
+error of deviation σ; a, b and σ depend on e, d and s. Where that prediction leaves the window by t·σ, the search trusts
+it. A solution is a search with d = e, and depth 0 is the evaluator alone. The levels of t trade trust for speed; level
+0 cuts nothing. ``fit/probcut.py`` fits the numbers to an evaluator.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -16,48 +18,101 @@ from othello_nn.engine.score import SCORE_DISC
 # Deviations allowed for at each level; level 0 is a full-width search. Higher levels cut more.
 SELECTIVITY_LEVELS = (None, 3.3, 2.6, 2.0, 1.5, 1.1)
 MIDGAME_LEVEL = 5
-MIN_DEPTH = 3
-TERMS = 6
+MIN_DEPTH = 1
+PLAIN_MIN_DEPTH = 3
+"""The least depth for numbers without lines, which were fitted to searches alone."""
+TERMS, PLAIN_TERMS = 8, 6
+KINDS, LINE_TERMS = 12, 5
+NOT_CUT = -1
+SLOPE = 1024  # of the unit in which the search has 1 / a
 
 
 def shallow_depth(depth: int) -> int:
     """The depth whose result predicts ``depth``: about half, of the same parity, since odd and even depths differ."""
-    return 2 * (depth // 4) + (depth & 1)
+    return 2 * (depth // 4) + (depth & 1) if depth > 1 else 0
 
 
 def terms(empties, depth, shallow) -> np.ndarray:
-    """The terms of log σ, ``[…, TERMS]``: powers of d − s and of s, the stage, and whether d is the end of the game.
+    """The terms of log σ, ``[…, TERMS]``: powers of d − s and of s, the stage, whether d is the end of the game,
+    whether there is no shallow search at all, and whether one depth is odd and the other even.
 
     Powers stay sane far outside the sampled depths, where a polynomial in d does not.
     """
     e, d, s = (np.asarray(x, float) for x in (empties, depth, shallow))
     stage = e / 10
-    return np.stack([np.ones_like(e), stage, stage**2, np.log(d - s), np.log(s + 1), (d >= e).astype(float)], axis=-1)
+    flags = (d >= e).astype(float), (s == 0).astype(float), (d - s) % 2
+    return np.stack([np.ones_like(e), stage, stage**2, np.log(d - s), np.log(s + 1), *flags], axis=-1)
+
+
+def line_terms(value, empties) -> np.ndarray:
+    """The terms of a prediction, ``[…, LINE_TERMS]``: those of a·v, then those of b."""
+    value, stage = np.asarray(value, float), (np.asarray(empties, float) - 30) / 20
+    value, stage = np.broadcast_arrays(value, stage)
+    return np.stack([value, value * stage, np.ones_like(stage), stage, stage**2], axis=-1)
+
+
+def kind_of(empties, depth, shallow) -> np.ndarray:
+    """Which line predicts this: by whether the depth is odd and whether it is the end of the game, each from the
+    evaluator alone, from odd and from even depths."""
+    empties, depth, shallow = (np.asarray(x, int) for x in (empties, depth, shallow))
+    return 6 * (depth >= empties) + 3 * (depth & 1) + np.where(shallow == 0, 0, 1 + (shallow & 1))
 
 
 @dataclass(frozen=True, eq=False)
 class ProbCut:
-    """Fitted coefficients of log σ (in discs), ``[TERMS]``."""
+    """``log_sigma`` [TERMS] gives σ in discs, ``lines`` [KINDS, LINE_TERMS] a and b. Without lines a = 1 and b = 0."""
 
     log_sigma: np.ndarray
+    lines: np.ndarray | None = None
 
     def __post_init__(self):
         if self.log_sigma.shape != (TERMS,):
-            raise ValueError(f"ProbCut needs {TERMS} coefficients, not {self.log_sigma.shape}")
-        if not np.isfinite(self.log_sigma).all():
+            raise ValueError(f"ProbCut needs {TERMS} terms of σ, not {self.log_sigma.shape}")
+        if self.lines is not None and self.lines.shape != (KINDS, LINE_TERMS):
+            raise ValueError(f"ProbCut needs {KINDS} × {LINE_TERMS} terms of lines, not {self.lines.shape}")
+        if not np.isfinite(self.numbers()).all():
             raise ValueError("ProbCut's coefficients must be finite numbers")
+
+    @classmethod
+    def of(cls, numbers: np.ndarray) -> Self:
+        """From a row of numbers: those of ``numbers``, or ``PLAIN_TERMS`` of log σ alone."""
+        if numbers.shape == (PLAIN_TERMS,):
+            return cls(np.append(numbers, np.zeros(TERMS - PLAIN_TERMS)))
+        if numbers.shape != (TERMS + KINDS * LINE_TERMS,):
+            sizes = f"{PLAIN_TERMS} or {TERMS + KINDS * LINE_TERMS}"
+            raise ValueError(f"ProbCut needs {sizes} coefficients, not {numbers.shape}")
+        return cls(numbers[:TERMS], numbers[TERMS:].reshape(KINDS, LINE_TERMS))
+
+    def numbers(self) -> np.ndarray:
+        """As a checkpoint keeps it."""
+        if self.lines is None:
+            return self.log_sigma[:PLAIN_TERMS]
+        return np.concatenate([self.log_sigma, self.lines.ravel()])
 
     def sigma(self, empties, depth, shallow) -> np.ndarray:
         """Deviation in discs."""
         return np.exp(terms(empties, depth, shallow) @ self.log_sigma)
 
+    def line(self, empties, depth, shallow) -> tuple[np.ndarray, np.ndarray]:
+        """a, and b in discs."""
+        if self.lines is None:
+            ones = np.ones(np.shape(empties))
+            return ones, 0 * ones
+        of = self.lines[kind_of(empties, depth, shallow)]
+        nothing = (line_terms(0.0, empties) * of).sum(-1)
+        return (line_terms(1.0, empties) * of).sum(-1) - nothing, nothing
+
     def rows(self) -> np.ndarray:
-        """``[65 empties, 65 depths, 2]`` int32 for the search: shallow depth and deviation in score units."""
-        table = np.zeros((65, 65, 2), np.int32)
-        for depth in range(MIN_DEPTH, 61):
-            shallow = shallow_depth(depth)
-            empties = np.arange(depth, 65)
-            sigma = np.clip(self.sigma(empties, np.full(len(empties), depth), np.full(len(empties), shallow)), 0.5, 24)
+        """``[65 empties, 65 depths, 4]`` int32 for the search: shallow depth or ``NOT_CUT``, deviation and b in score
+        units, and 1 / a in 1/``SLOPE``."""
+        table = np.zeros((65, 65, 4), np.int32)
+        table[:, :, 0] = NOT_CUT
+        for depth in range(PLAIN_MIN_DEPTH if self.lines is None else MIN_DEPTH, 61):
+            empties, shallow = np.arange(depth, 65), shallow_depth(depth)
+            asked = empties, np.full(len(empties), depth), np.full(len(empties), shallow)
+            slope, offset = self.line(*asked)
             table[depth:, depth, 0] = shallow
-            table[depth:, depth, 1] = np.rint(sigma * SCORE_DISC)
+            table[depth:, depth, 1] = np.rint(np.clip(self.sigma(*asked), 0.5, 24) * SCORE_DISC)
+            table[depth:, depth, 2] = np.rint(np.clip(offset, -24, 24) * SCORE_DISC)
+            table[depth:, depth, 3] = np.rint(SLOPE / np.clip(slope, 0.5, 2))
         return table

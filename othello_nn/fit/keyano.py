@@ -194,7 +194,7 @@ def show(found: Fit) -> None:
         row = evaluator.coefficients[60 - moves] / WEIGHT_UNIT
         print(f"{moves:5}   " + "".join(f"{weight:10.4f}" for weight in row))
     if evaluator.probcut is not None:
-        fitted = ProbCut(evaluator.probcut)
+        fitted = ProbCut.of(evaluator.probcut)
         cells = "  ".join(f"{d}: {float(fitted.sigma(30, d, shallow_depth(d))):.1f}" for d in (4, 6, 8, 10))
         print(f"\nProbCut: deviation in discs at 30 empties, by depth  {cells}")
 
@@ -241,7 +241,7 @@ def run(args: argparse.Namespace) -> None:
     if args.probcut:
         tell(f"{args.out} written, as yet without ProbCut")
         probcut = fit_evaluator(evaluator, args.probcut, PROBCUT_DEPTH, PROBCUT_SOLVE, args.seed)
-        evaluator = replace(evaluator, probcut=probcut.log_sigma)
+        evaluator = replace(evaluator, probcut=probcut.numbers())
         evaluator.save(args.out)
     show(replace(found, evaluator=evaluator))
     tell(f"{args.out} written, {time.perf_counter() - started:.0f} s in all")

@@ -20,7 +20,7 @@ from othello_nn.checkpoint import Checkpoint
 from othello_nn.engine.driver import Engine, Limit, Options
 from othello_nn.engine.leaf.compile import ColouredEvaluator, compile_checkpoint
 from othello_nn.engine.leaf.tables import LeafEvaluator
-from othello_nn.engine.probcut import MIN_DEPTH, TERMS, ProbCut, shallow_depth, terms
+from othello_nn.engine.probcut import KINDS, TERMS, ProbCut, kind_of, line_terms, shallow_depth, terms
 from othello_nn.errors import OthelloError
 from othello_nn.fit.games import noisy_game
 from othello_nn.fit.tool import add_numbers, exit_code, parser_of, tell
@@ -33,6 +33,8 @@ class FitError(OthelloError, ValueError):
     """Too little to fit anything to."""
 
 
+FEWEST_OF_A_LINE = 50
+_NONE = (np.zeros(0, int),) * 5
 EMPTIES, NOISES = (12, 54), (0.1, 0.3, 0.6)
 NUMBERS = {
     "positions": Whole(800, "positions to search", 1),
@@ -56,7 +58,7 @@ def sample_positions(engine, rng: random.Random, count: int) -> Iterator[Positio
 
 def measure(engine, position: Position, depth: int, solve_empties: int) -> dict[int, float]:
     """Value at each depth, full width; with few enough empties the exact score stands at depth = empties."""
-    values: dict[int, float] = {}
+    values = {0: float(engine.evaluator.discs(*_boards(position))[0])}
 
     def note(result):
         values[result.depth] = result.raw_score
@@ -67,27 +69,45 @@ def measure(engine, position: Position, depth: int, solve_empties: int) -> dict[
     return values
 
 
+def _boards(position: Position) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([position.mover], np.uint64), np.array([position.opponent], np.uint64)
+
+
 def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
-    """Least squares of log root-mean-square error over groups of alike (empties, deep, shallow)."""
+    """Lines by least squares; then log root-mean-square error, likewise, over groups of alike (empties, deep, shallow).
+
+    A sample is the number of empties and the value at each depth.
+    """
+    pairs = [
+        (empties, deep, shallow, values[deep], values[shallow])
+        for empties, values in samples
+        for deep in values
+        for shallow in values
+        if shallow < deep
+    ]
+    empties, deep, shallow, wanted, found = (np.array(column) for column in zip(*pairs, strict=True)) if pairs else _NONE
+    kinds = kind_of(empties, deep, shallow)
+    lines = np.tile(np.array([1.0, 0, 0, 0, 0]), (KINDS, 1))
+    for kind in range(KINDS):
+        chosen = kinds == kind
+        if chosen.sum() >= FEWEST_OF_A_LINE:
+            rows = line_terms(found[chosen], empties[chosen])
+            lines[kind] = np.linalg.lstsq(rows, wanted[chosen], rcond=None)[0]
+    errors = wanted - (line_terms(found, empties) * lines[kinds]).sum(-1)
     groups: dict[tuple[int, int, int], list[float]] = {}
-    for empties, values in samples:
-        for deep in values:
-            for shallow in values:
-                # Only pairs that the search could use: same parity, about half.
-                if deep >= MIN_DEPTH and 1 <= shallow <= deep - 2 and (deep - shallow) % 2 == 0:
-                    error = values[deep] - values[shallow]
-                    groups.setdefault((empties // 3 * 3 + 1, deep, shallow), []).append(error)
+    for key, error in zip(zip(empties // 3 * 3 + 1, deep, shallow, strict=True), errors, strict=True):
+        groups.setdefault(key, []).append(error)
     rows, targets, weights = [], [], []
-    for (empties, deep, shallow), errors in groups.items():
-        if len(errors) >= 8:
-            rows.append(terms(empties, deep, shallow))
-            targets.append(0.5 * np.log(np.mean(np.square(errors)) + 0.05))
-            weights.append(np.sqrt(len(errors)))
+    for (stage, far, near), group in groups.items():
+        if len(group) >= 8:
+            rows.append(terms(stage, far, near))
+            targets.append(0.5 * np.log(np.mean(np.square(group)) + 0.05))
+            weights.append(np.sqrt(len(group)))
     if len(rows) < 2 * TERMS:
         raise FitError("too few positions, or too shallow, to fit ProbCut; take more positions")
     scale = np.array(weights)[:, None]
     coefficients, *_ = np.linalg.lstsq(np.array(rows) * scale, np.array(targets) * scale[:, 0], rcond=None)
-    return ProbCut(coefficients)
+    return ProbCut(coefficients, lines)
 
 
 def fit_evaluator(evaluator: LeafEvaluator, positions: int, depth: int, solve_empties: int, seed: int) -> ProbCut:
@@ -107,7 +127,7 @@ def run(path: Path, positions: int, depth: int, solve_empties: int, seed: int) -
     if isinstance(evaluator, ColouredEvaluator):
         raise OthelloError(f"{path}: ProbCut needs a net that does not look at the colour to move")
     fitted = fit_evaluator(evaluator, positions, depth, solve_empties, seed)
-    replace(checkpoint, probcut=fitted.log_sigma).save(path)
+    replace(checkpoint, probcut=fitted.numbers()).save(path)
     for empties in (12, 16, 20, 24, 32, 40, 48):
         depths = [d for d in (4, 6, 8, 10, empties) if d <= empties]
         cells = "  ".join(f"{d}:{float(fitted.sigma(empties, d, shallow_depth(d))):.1f}" for d in depths)

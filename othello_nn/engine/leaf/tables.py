@@ -171,7 +171,7 @@ class LeafEvaluator:
         if stages.shape != (65,) or not (stages >= 0).all() or (stages >= rows).any():
             raise ValueError("stage_of_empties must give a stage for each of 0…64 empties")
         if self.probcut is not None:
-            ProbCut(self.probcut)
+            ProbCut.of(self.probcut)
         if self.calibration is not None:
             Calibration(self.calibration)
 

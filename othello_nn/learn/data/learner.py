@@ -333,7 +333,7 @@ class SearchedLearner(Learner):
         self.generation += 1
         try:
             seed = seed_of(self.config.seed, self.generation, 3)
-            self.probcut = fit_evaluator(self._leaf_evaluator(), **PROBCUT, seed=seed).log_sigma
+            self.probcut = fit_evaluator(self._leaf_evaluator(), **PROBCUT, seed=seed).numbers()
             if data is not None:
                 some = slice(0, None, max(1, len(data.test_movers) // CALIBRATED))
                 tested = data.test_movers[some], data.test_opponents[some], data.test_margins[some]

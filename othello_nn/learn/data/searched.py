@@ -218,7 +218,7 @@ def searched_games(evaluator: Evaluator, how: Play, seed: int, first: int, games
     if as_black is not as_white:
         raise OthelloError("searched games are for nets that do not look at the colour to move")
     fitted = getattr(evaluator, "probcut", None)
-    rows = None if fitted is None else ProbCut(fitted).rows()
+    rows = None if fitted is None else ProbCut.of(fitted).rows()
 
     def work(part: slice) -> np.ndarray:
         # A table of its own for each part: what a search finds in it must not hang on which thread came first.
