@@ -13,7 +13,20 @@ from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.leaf.compile import with_checks
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.leaf.tables import TableEvaluator, weighted_squares
-from othello_nn.engine.probcut import MIN_DEPTH, SELECTIVITY_LEVELS, TERMS, ProbCut, shallow_depth, terms
+from othello_nn.engine.probcut import (
+    KINDS,
+    LINE_TERMS,
+    MIN_DEPTH,
+    NOT_CUT,
+    PLAIN_MIN_DEPTH,
+    SELECTIVITY_LEVELS,
+    SLOPE,
+    TERMS,
+    ProbCut,
+    kind_of,
+    shallow_depth,
+    terms,
+)
 from othello_nn.engine.score import SCORE_DISC
 from othello_nn.engine.workspace import EVERYTHING, PROBCUT_CUTS
 from othello_nn.fit.probcut import fit, main, measure, sample_positions
@@ -21,13 +34,16 @@ from othello_nn.game import Position
 from othello_nn.game.rules import transform_square
 
 # log σ: four discs, more at a distance, less when the shallow search is deep.
-LOG_SIGMA = np.array([1.4, 0.05, -0.01, 0.2, -0.1, 0.3])
+LOG_SIGMA = np.array([1.4, 0.05, -0.01, 0.2, -0.1, 0.3, 0.1, 0.2])
+PLAIN = LOG_SIGMA[:6]
+"""Numbers as older files have them: σ alone."""
+LINES = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], (KINDS, 1))
 
 
 ROW = [20, -3, 11, 8, 8, 11, -3, 20, -3, -7, -4, 1, 1, -4, -7, -3]
 
 
-def squares_evaluator(probcut=LOG_SIGMA) -> TableEvaluator:
+def squares_evaluator(probcut=PLAIN) -> TableEvaluator:
     """Corners good, the squares beside them bad."""
     weights = [*ROW, *([0] * 32), *ROW[8:], *ROW[:8]]
     return replace(weighted_squares("squares", weights, per_disc=4.0), probcut=probcut)
@@ -45,7 +61,8 @@ def save_squares(path) -> Checkpoint:
 
 
 def test_shallow_depths():
-    for depth in range(MIN_DEPTH, 61):
+    assert [shallow_depth(depth) for depth in (1, 2)] == [0, 0]
+    for depth in range(3, 61):
         shallow = shallow_depth(depth)
         assert (depth - shallow) % 2 == 0
         assert depth / 2 - 1 <= shallow <= depth / 2 + 1
@@ -60,36 +77,63 @@ def test_levels_trust_more_and_more():
 
 
 def test_rows_are_what_the_search_reads():
-    rows = ProbCut(LOG_SIGMA).rows()
-    assert (rows.shape, rows.dtype, rows.flags.c_contiguous) == ((65, 65, 2), np.int32, True)
-    for empties, depth in ((20, 8), (40, 3), (24, 24), (60, 60), (12, 5)):
+    lines = LINES.copy()
+    lines[kind_of(40, 3, 1)] = [0.8, 0.1, 1.5, 2.0, -4.0]  # at 40 empties the stage is a half: 0.85 v + 1.5
+    rows = ProbCut(LOG_SIGMA, lines).rows()
+    assert (rows.shape, rows.dtype, rows.flags.c_contiguous) == ((65, 65, 4), np.int32, True)
+    for empties, depth in ((20, 8), (40, 3), (24, 24), (60, 60), (12, 6), (30, 1), (30, 2)):
         shallow = shallow_depth(depth)
-        log_sigma = float(terms(empties, depth, shallow) @ LOG_SIGMA)
-        sigma = min(max(np.exp(log_sigma), 0.5), 24)
-        assert rows[empties, depth].tolist() == [shallow, round(sigma * SCORE_DISC)]
+        sigma = min(max(np.exp(float(terms(empties, depth, shallow) @ LOG_SIGMA)), 0.5), 24)
+        slope, offset = (0.85, 1.5) if (empties, depth) == (40, 3) else (1, 0)
+        expected = [shallow, round(sigma * SCORE_DISC), round(offset * SCORE_DISC), round(SLOPE / slope)]
+        assert rows[empties, depth].tolist() == expected
     # Every row that a search can look at is filled.
-    reachable = [rows[empties, depth, 1] for empties in range(3, 61) for depth in range(MIN_DEPTH, empties + 1)]
-    assert min(reachable) > 0
+    reachable = [rows[empties, depth] for empties in range(1, 61) for depth in range(MIN_DEPTH, empties + 1)]
+    assert np.min(reachable, axis=0)[[0, 1, 3]].min() >= 0
 
 
-def test_wrong_number_of_coefficients():
-    with pytest.raises(ValueError, match=f"ProbCut needs {TERMS} coefficients"):
-        ProbCut(np.zeros(TERMS - 1))
+def test_older_numbers_cut_as_they_did():
+    rows = ProbCut.of(PLAIN).rows()
+    assert (rows[:, :PLAIN_MIN_DEPTH, 0] == NOT_CUT).all()
+    for empties, depth in ((20, 8), (40, 3), (24, 24)):
+        sigma = np.exp(float(terms(empties, depth, shallow_depth(depth))[:6] @ PLAIN))
+        assert rows[empties, depth].tolist() == [shallow_depth(depth), round(sigma * SCORE_DISC), 0, SLOPE]
 
 
-def test_fit_finds_the_deviations():
-    """Errors drawn with known deviations: the fit must give these back, also between the sampled depths."""
-    truth, rng = ProbCut(LOG_SIGMA), np.random.default_rng(1)
+def test_numbers_there_and_back():
+    whole = ProbCut(LOG_SIGMA, LINES + np.arange(LINE_TERMS))
+    again = ProbCut.of(whole.numbers())
+    assert (again.log_sigma == whole.log_sigma).all()
+    assert (again.lines == whole.lines).all()
+    assert (ProbCut.of(PLAIN).numbers() == PLAIN).all()
+
+
+@pytest.mark.parametrize("numbers", [np.zeros(5), np.zeros(TERMS), np.full(6, np.nan)])
+def test_wrong_coefficients(numbers):
+    with pytest.raises(ValueError, match="ProbCut"):
+        ProbCut.of(numbers)
+
+
+def test_fit_finds_lines_and_deviations():
+    """Values drawn by known lines with known deviations: the fit must give these back, also between sampled depths."""
+    lines = LINES.copy()
+    lines[kind_of(30, 5, 1)] = [0.8, 0.1, 1.0, 0.5, 0.0]
+    truth, rng = ProbCut(LOG_SIGMA, lines), np.random.default_rng(1)
     samples = []
-    for _ in range(8000):
+    for _ in range(16000):
         empties, deep = int(rng.integers(12, 55)), int(rng.integers(MIN_DEPTH, 11))
-        shallow = deep - 2 * int(rng.integers(1, (deep + 1) // 2))
-        samples.append((empties, {shallow: 0.0, deep: float(rng.normal(0, truth.sigma(empties, deep, shallow)))}))
+        shallow, value = int(rng.integers(0, deep)), float(rng.normal(0, 8))
+        slope, offset = truth.line(empties, deep, shallow)
+        error = rng.normal(0, truth.sigma(empties, deep, shallow))
+        samples.append((empties, {shallow: value, deep: float(slope * value + offset + error)}))
     fitted = fit(samples)
     for empties in (16, 30, 45):
-        for depth in (4, 6, 9, 10):
-            expected = truth.sigma(empties, depth, shallow_depth(depth))
-            assert fitted.sigma(empties, depth, shallow_depth(depth)) == pytest.approx(expected, rel=0.2)
+        for depth in (1, 2, 4, 5, 9, 10):
+            asked = empties, depth, shallow_depth(depth)
+            assert fitted.sigma(*asked) == pytest.approx(truth.sigma(*asked), rel=0.2)
+            for found, expected in zip(fitted.line(*asked), truth.line(*asked), strict=True):
+                assert found == pytest.approx(expected, abs=0.5)
+            assert fitted.line(*asked)[0] == pytest.approx(truth.line(*asked)[0], abs=0.06)
 
 
 def test_samples_are_positions_to_search():
@@ -105,11 +149,12 @@ def test_measure_has_a_value_for_each_depth():
     engine = Engine(squares_evaluator(), Options(table_mb=1, probcut=False))
     position = Position(*endings(3, 1, 12, 12)[0])
     values = measure(engine, position, depth=5, solve_empties=14)
-    assert sorted(values) == [1, 2, 3, 4, 5, position.empties]
+    assert sorted(values) == [0, 1, 2, 3, 4, 5, position.empties]
     assert values[position.empties] == engine.solve(position).score
     engine.clear()
     assert values[4] == engine.search(position, Limit(depth=4)).score
-    assert sorted(measure(engine, position, depth=5, solve_empties=10)) == [1, 2, 3, 4, 5]
+    assert sorted(measure(engine, position, depth=5, solve_empties=10)) == [0, 1, 2, 3, 4, 5]
+    assert values[0] == engine.evaluator.discs(np.array([position.mover]), np.array([position.opponent]))[0]
 
 
 # --- in the search ---------------------------------------------------------------------------------------------------
@@ -177,6 +222,19 @@ def test_selective_results_are_not_called_exact():
     assert all(not look.exact for look in looks if look.selectivity)
 
 
+def test_lines_move_the_cuts():
+    """A line that adds to every prediction cuts sooner above the window and later below it; the sum of its uses, here,
+    is a search that believes too much in the side to move."""
+    generous = LINES.copy()
+    generous[:, 2] = 6.0
+    fair, careless = (total(squares_evaluator(ProbCut(LOG_SIGMA, lines).numbers()), 7) for lines in (LINES, generous))
+    assert fair[0] != careless[0]
+    full = total(squares_evaluator(), 7, probcut=False)
+    assert fair[0] < 0.8 * full[0]
+    off = [np.mean(np.abs(np.subtract(each[1], full[1]))) for each in (fair, careless)]
+    assert off[0] < off[1]
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -186,7 +244,7 @@ def test_the_command_fits_and_stores(tmp_path, capsys):
     arguments = [str(path), "--positions", "150", "--depth", "5", "--solve", "13", "--seed", "3"]
     assert main(arguments) == 0
     fitted = Checkpoint.load(path)
-    assert fitted.probcut.shape == (TERMS,)
+    assert fitted.probcut.shape == (TERMS + KINDS * LINE_TERMS,)
     assert np.isfinite(fitted.probcut).all()
     assert (fitted.arrays["weight"] == saved.arrays["weight"]).all()
     assert (fitted.checks.discs == saved.checks.discs).all()
@@ -195,7 +253,7 @@ def test_the_command_fits_and_stores(tmp_path, capsys):
     assert "150/150 positions" in err
     assert main(arguments) == 0
     assert (Checkpoint.load(path).probcut == fitted.probcut).all()  # same seed, same fit
-    sigma = ProbCut(fitted.probcut).sigma(30, 5, shallow_depth(5))
+    sigma = ProbCut.of(fitted.probcut).sigma(30, 5, shallow_depth(5))
     assert 0.5 < sigma < 20
 
 

@@ -34,7 +34,7 @@ class FitError(OthelloError, ValueError):
 
 
 FEWEST_OF_A_LINE = 50
-_NONE = (np.zeros(0, int),) * 5
+TOO_FEW = "too few positions, or too shallow, to fit ProbCut; take more positions"
 EMPTIES, NOISES = (12, 54), (0.1, 0.3, 0.6)
 NUMBERS = {
     "positions": Whole(800, "positions to search", 1),
@@ -85,7 +85,9 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
         for shallow in values
         if shallow < deep
     ]
-    empties, deep, shallow, wanted, found = (np.array(column) for column in zip(*pairs, strict=True)) if pairs else _NONE
+    empties, deep, shallow, wanted, found = (
+        (np.array(column) for column in zip(*pairs, strict=True)) if pairs else _NONE
+    )
     kinds = kind_of(empties, deep, shallow)
     lines = np.tile(np.array([1.0, 0, 0, 0, 0]), (KINDS, 1))
     for kind in range(KINDS):
@@ -104,7 +106,7 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
             targets.append(0.5 * np.log(np.mean(np.square(group)) + 0.05))
             weights.append(np.sqrt(len(group)))
     if len(rows) < 2 * TERMS:
-        raise FitError("too few positions, or too shallow, to fit ProbCut; take more positions")
+        raise FitError(TOO_FEW)
     scale = np.array(weights)[:, None]
     coefficients, *_ = np.linalg.lstsq(np.array(rows) * scale, np.array(targets) * scale[:, 0], rcond=None)
     return ProbCut(coefficients, lines)
