@@ -85,9 +85,9 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
         for shallow in values
         if shallow < deep
     ]
-    empties, deep, shallow, wanted, found = (
-        (np.array(column) for column in zip(*pairs, strict=True)) if pairs else _NONE
-    )
+    if not pairs:
+        raise FitError(TOO_FEW)
+    empties, deep, shallow, wanted, found = (np.array(column) for column in zip(*pairs, strict=True))
     kinds = kind_of(empties, deep, shallow)
     lines = np.tile(np.array([1.0, 0, 0, 0, 0]), (KINDS, 1))
     for kind in range(KINDS):
