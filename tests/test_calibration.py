@@ -15,17 +15,18 @@ from tests.test_data import EVALUATOR
 
 def lines(slope: float = 1.0, offset: float = 0.0) -> np.ndarray:
     made = np.zeros((DEPTHS, TERMS))
-    made[:, 0], made[:, 2] = slope, offset
+    made[:, 0], made[:, 2:] = slope, offset
     return made
 
 
 def test_terms_by_depth_and_stage():
     made = lines()
-    made[0] = [2.0, 0.5, 1.0, -3.0, 4.0]
-    made[6, 2], made[7, 2] = 7.0, 8.0
+    made[0] = [2.0, 0.5, 0, 0, 0, 3.0, 5.0, 1.0]
+    made[6, 2:], made[7, 2:] = 7.0, 8.0
     calibration = Calibration(made)
-    # At 40 empties the stage is a half.
-    assert calibration.discs(10.0, 40, 1) == pytest.approx(20 + 2.5 + 1 - 1.5 + 1)
+    # At 40 empties the stage is a half, and it is half way from 36 to 44.
+    assert calibration.discs(10.0, 40, 1) == pytest.approx(20 + 2.5 + 4)
+    assert calibration.discs(0.0, 52, 1) == calibration.discs(0.0, 60, 1) == 1  # nothing is drawn out beyond the knots
     assert [calibration.discs(0.0, 30, depth) for depth in (7, 8, 9, 10, 11, 20)] == [7, 8, 7, 8, 7, 8]
     assert calibration.discs(60.0, 30, 1) == 64
     assert calibration.discs(-60.0, 30, 1) == -64
@@ -66,5 +67,17 @@ def test_a_fit_finds_the_lines_that_results_were_made_by():
         if not position.must_pass:
             margins[row] = 0.5 * engine.search(position, Limit(depth=3)).score - 1
     fitted = fit_calibration(EVALUATOR, movers, opponents, margins, threads=2)
-    assert fitted.lines[2] == pytest.approx([0.5, 0, -1, 0, 0], abs=1e-6)
-    assert fitted.lines[0] != pytest.approx([0.5, 0, -1, 0, 0], abs=1e-2)
+    truth = lines(0.5, -1.0)[0]
+    assert fitted.lines[2] == pytest.approx(truth, abs=0.1)
+    assert fitted.lines[0] != pytest.approx(truth, abs=0.1)
+
+
+def test_few_positions_change_little():
+    """One game with an odd result is no reason to doubt every score of its stage."""
+    records = searched_games(EVALUATOR, Play(depth=1, solve=4, latest=10), seed=2, first=0, games=40)
+    empties = 64 - np.bitwise_count(records["mover"] | records["opponent"])
+    records = records[(empties > DEPTHS) & (empties < 36)][:400]
+    movers, opponents = (np.ascontiguousarray(records[name]) for name in ("mover", "opponent"))
+    fitted = fit_calibration(EVALUATOR, movers, opponents, np.full(len(records), 20.0), threads=2)
+    assert (np.abs(fitted.lines[:, 2 + 5]) < 0.2).all()  # at 52 empties
+    assert (fitted.lines[:, 2 + 1] > 1).all()

@@ -14,7 +14,7 @@ import pytest
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.game import Position, rules
-from othello_nn.learn.data.labels import FEWEST, labels, lines
+from othello_nn.learn.data.labels import FEWEST, firsts, labels, lines
 from othello_nn.learn.data.searched import Play, searched_games
 from othello_nn.learn.data.store import ASIDE, EXACT, PASSED, RECORD, Part, StoreError, read
 
@@ -39,6 +39,23 @@ def successors(record) -> list[tuple[int, int]]:
         there = rules.play(mover, opponent, square)
         found.append(there if rules.legal_mask(*there) else there[::-1])
     return found
+
+
+def test_firsts_are_new_up_to_symmetry(records):
+    seen: set[Position] = set()
+    expected = []
+    turned = records[:200].copy()
+    for row in turned:
+        image = Position(int(row["mover"]), int(row["opponent"])).symmetries()[5]
+        row["mover"], row["opponent"] = image.mover, image.opponent
+    both = np.concatenate([records, turned])
+    for row in both:
+        position = Position(int(row["mover"]), int(row["opponent"])).canonical()
+        expected.append(position not in seen)
+        seen.add(position)
+    assert firsts(both).tolist() == expected
+    assert not any(expected[len(records) :])
+    assert sum(expected) > len(records) // 2
 
 
 # --- games -----------------------------------------------------------------------------------------------------------

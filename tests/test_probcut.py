@@ -61,8 +61,7 @@ def save_squares(path) -> Checkpoint:
 
 
 def test_shallow_depths():
-    assert [shallow_depth(depth) for depth in (1, 2)] == [0, 0]
-    for depth in range(3, 61):
+    for depth in range(MIN_DEPTH, 61):
         shallow = shallow_depth(depth)
         assert (depth - shallow) % 2 == 0
         assert depth / 2 - 1 <= shallow <= depth / 2 + 1
@@ -81,14 +80,14 @@ def test_rows_are_what_the_search_reads():
     lines[kind_of(40, 3, 1)] = [0.8, 0.1, 1.5, 2.0, -4.0]  # at 40 empties the stage is a half: 0.85 v + 1.5
     rows = ProbCut(LOG_SIGMA, lines).rows()
     assert (rows.shape, rows.dtype, rows.flags.c_contiguous) == ((65, 65, 4), np.int32, True)
-    for empties, depth in ((20, 8), (40, 3), (24, 24), (60, 60), (12, 6), (30, 1), (30, 2)):
+    for empties, depth in ((20, 8), (40, 3), (24, 24), (60, 60), (12, 6), (30, 2)):
         shallow = shallow_depth(depth)
         sigma = min(max(np.exp(float(terms(empties, depth, shallow) @ LOG_SIGMA)), 0.5), 24)
         slope, offset = (0.85, 1.5) if (empties, depth) == (40, 3) else (1, 0)
         expected = [shallow, round(sigma * SCORE_DISC), round(offset * SCORE_DISC), round(SLOPE / slope)]
         assert rows[empties, depth].tolist() == expected
     # Every row that a search can look at is filled.
-    reachable = [rows[empties, depth] for empties in range(1, 61) for depth in range(MIN_DEPTH, empties + 1)]
+    reachable = [rows[empties, depth] for empties in range(2, 61) for depth in range(MIN_DEPTH, empties + 1)]
     assert np.min(reachable, axis=0)[[0, 1, 3]].min() >= 0
 
 
@@ -128,7 +127,7 @@ def test_fit_finds_lines_and_deviations():
         samples.append((empties, {shallow: value, deep: float(slope * value + offset + error)}))
     fitted = fit(samples)
     for empties in (16, 30, 45):
-        for depth in (1, 2, 4, 5, 9, 10):
+        for depth in (2, 4, 5, 9, 10):
             asked = empties, depth, shallow_depth(depth)
             assert fitted.sigma(*asked) == pytest.approx(truth.sigma(*asked), rel=0.2)
             for found, expected in zip(fitted.line(*asked), truth.line(*asked), strict=True):

@@ -10,6 +10,7 @@ from othello_nn.config import ConfigError, load_preset
 from othello_nn.engine.leaf.compile import load_evaluator
 from othello_nn.game import Position
 from othello_nn.learn.data import learner as module
+from othello_nn.learn.data.labels import firsts
 from othello_nn.learn.data.learner import SearchedLearner
 from othello_nn.learn.data.store import StoreError, read
 from othello_nn.learn.distributed import Group
@@ -70,9 +71,9 @@ def test_generations(tmp_path):
     first, second = (read(tmp_path / "positions" / f"generation-{number}", check=True) for number in (1, 2))
     assert len(first[0]) >= 2500
     assert len(second[0]) >= 5000
-    # All that was kept was learnt from: the first generation's once more with the second's.
-    tested = [int((part["game"] % module.TESTED == 0).sum()) for part in (first[0], second[0])]
-    learnt = 3 * (2 * (len(first[0]) - tested[0]) + len(second[0]) - tested[1])
+    # All that was kept and new was learnt from: the first generation's once more with the second's.
+    to_learn = [int((firsts(part) & (part["game"] % module.TESTED != 0)).sum()) for part in (first[0], second[0])]
+    learnt = 3 * (2 * to_learn[0] + to_learn[1])
     assert learner.games == len(first[0]) + len(second[0]) + learnt
 
 

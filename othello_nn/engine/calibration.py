@@ -2,7 +2,8 @@
 
 A search takes the best of many uncertain values, and so believes in a little too much: for the mover at odd depths,
 where it has the last word, and less, or for the other side, at even ones. What that comes to depends on the net. So
-each depth has a line of results over scores, whose slope and offset change with the number of empties.
+each depth has a line of results over scores, whose slope changes with the number of empties and whose offset goes, from
+one of a few numbers of empties to the next, straight.
 ``fit/calibration.py`` fits them; the engine tells its user calibrated scores, and compares raw ones inside.
 """
 
@@ -12,14 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-DEPTHS, TERMS = 8, 5
+DEPTHS = 8
+KNOTS = np.array([12, 20, 28, 36, 44, 52])
+TERMS = 2 + len(KNOTS)
 MOST_DISCS = 64.0
 
 
 def terms(scores, empties) -> np.ndarray:
-    """``[…, TERMS]``: the score, also times the stage; then 1, the stage and its square."""
-    scores, stage = np.asarray(scores, float), (np.asarray(empties, float) - 30) / 20
-    return np.stack([scores, scores * stage, np.ones_like(stage), stage, stage**2], axis=-1)
+    """``[…, TERMS]``: the score, also times the stage; then how near the number of empties is to each of ``KNOTS``."""
+    scores = np.asarray(scores, float)
+    empties = np.clip(np.asarray(empties, float), KNOTS[0], KNOTS[-1])
+    near = np.maximum(0, 1 - np.abs(empties[..., None] - KNOTS) / (KNOTS[1] - KNOTS[0]))
+    return np.concatenate([scores[..., None], (scores * (empties - 30) / 20)[..., None], near], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

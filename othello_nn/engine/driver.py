@@ -26,7 +26,7 @@ from othello_nn.engine.calibration import Calibration
 from othello_nn.engine.leaf.batched import BatchedEvaluator
 from othello_nn.engine.leaf.compile import shipped_evaluator
 from othello_nn.engine.leaf.mobility import Mobility
-from othello_nn.engine.probcut import MIDGAME_LEVEL, SELECTIVITY_LEVELS, ProbCut
+from othello_nn.engine.probcut import DEPTH_LEVEL, SELECTIVITY_LEVELS, TIMED_LEVEL, ProbCut
 from othello_nn.engine.rounds import BatchedSearch
 from othello_nn.engine.score import SCORE_DISC
 from othello_nn.engine.threads import BusyTable
@@ -208,9 +208,9 @@ class Engine:
 
     # --- what to search next -----------------------------------------------------------------------------------------
 
-    @property
-    def _middle(self) -> int:
-        return MIDGAME_LEVEL if self._probcut is not None else 0
+    def _level(self, wanted: int) -> int:
+        """How selective a search of the midgame is: as wanted, if the evaluator was fitted for it."""
+        return wanted if self._probcut is not None else 0
 
     @property
     def _ahead(self) -> tuple[int, int]:
@@ -237,7 +237,7 @@ class Engine:
             if by_rule and empties <= done + wld_ahead and not self._time_for_exact(work):
                 yield from self._end_steps(empties, wld=True)
                 break
-            yield _Step(depth, self._middle)
+            yield _Step(depth, self._level(TIMED_LEVEL if by_rule else DEPTH_LEVEL))
         if last >= empties:
             yield from self._end_steps(empties)
 
@@ -261,7 +261,7 @@ class Engine:
         empties = work.position.empties
         if empties > PRESEARCH_EMPTIES:
             for depth in range(2, empties // 2 + 1, 2):
-                yield _Step(depth, self._middle)
+                yield _Step(depth, self._level(DEPTH_LEVEL))
         yield from self._end_steps(empties, wld)
 
     # --- running -----------------------------------------------------------------------------------------------------

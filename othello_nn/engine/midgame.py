@@ -135,32 +135,17 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             return final_score(mover, opponent) * int64(SCORE_DISC)
         leaf_begin(ev, features, opponent, mover)
         return -node(ev, workspace, opponent, mover, int64(-beta), int64(-alpha), depth, int64(NO_MOVE))
-    # 4. Where a window is empty, ProbCut may trust a prediction that leaves it, down to the evaluator's own.
-    switches = load_i64(workspace, int64(SWITCHES))
-    selectivity = load_i64(workspace, int64(SELECTIVITY))
-    shallow = int64(NOT_CUT)
-    high, low, near = int64(0), int64(0), int64(0)
-    if switches & PROBCUT_CUTS and selectivity > int64(0) and beta - alpha == int64(1):
-        row = load_i64(workspace, int64(PROBCUT)) + (empties * int64(65) + depth) * int64(PROBCUT_ROW)
-        shallow, near = load_i32(row, int64(0)), load_i32(row, int64(4))
-        offset, scale = load_i32(row, int64(8)), load_i32(row, int64(12))
-        margin = near * load_i64(workspace, int64(PROBCUT_T)) // int64(1024)
-        high, low = (beta + margin - offset) * scale // int64(SLOPE), (alpha - margin - offset) * scale // int64(SLOPE)
     if depth == int64(1):
-        if shallow >= int64(0):
-            static = leaf_score(ev, features, mover, opponent, empties)
-            if static >= high:
-                return beta
-            if static <= low:
-                return alpha
         return frontier(ev, workspace, mover, opponent, moves, alpha, beta, empties)
-    # 5. The opponent's stable discs bound the score.
+    # 4. The opponent's stable discs bound the score.
+    switches = load_i64(workspace, int64(SWITCHES))
     if switches & STABILITY_CUTS:
         bound = stability_bound(mover, opponent, alpha // int64(SCORE_DISC)) * int64(SCORE_DISC)
         if bound <= alpha:
             return bound
-    # 6. What the table knows.
+    # 5. What the table knows.
     table, mask = load_i64(workspace, int64(TABLE)), load_u64(workspace, int64(TABLE_MASK))
+    selectivity = load_i64(workspace, int64(SELECTIVITY))
     bucket = bucket_address(table, mask, mover, opponent)
     table_move = int64(NO_MOVE)
     data = table_probe(bucket, mover, opponent)
@@ -173,10 +158,17 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
                 return lower
             if upper <= alpha:
                 return upper
-    # 7. ProbCut: a shallow search says that the deep one would almost surely leave the window.
+    # 6. ProbCut: a shallow search, or none, says that the deep one would almost surely leave the window.
+    shallow, row = int64(NOT_CUT), int64(0)
+    if switches & PROBCUT_CUTS and selectivity > int64(0) and beta - alpha == int64(1):
+        row = load_i64(workspace, int64(PROBCUT)) + (empties * int64(65) + depth) * int64(PROBCUT_ROW)
+        shallow = load_i32(row, int64(0))
     if shallow >= int64(0):
+        deviation, offset, scale = load_i32(row, int64(4)), load_i32(row, int64(8)), load_i32(row, int64(12))
+        margin = deviation * load_i64(workspace, int64(PROBCUT_T)) // int64(1024)
         static = leaf_score(ev, features, mover, opponent, empties)
-        if high < int64(SCORE_MAX) and static >= high - near:
+        high, low = (beta + margin - offset) * scale // int64(SLOPE), (alpha - margin - offset) * scale // int64(SLOPE)
+        if high < int64(SCORE_MAX) and static >= high - deviation:
             score = static
             if shallow > int64(0):
                 score = node(ev, workspace, mover, opponent, int64(high - int64(1)), high, shallow, previous)
@@ -184,7 +176,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
                     return int64(0)
             if score >= high:
                 return beta
-        if low > int64(-SCORE_MAX) and static <= low + near:
+        if low > int64(-SCORE_MAX) and static <= low + deviation:
             score = static
             if shallow > int64(0):
                 score = node(ev, workspace, mover, opponent, low, int64(low + int64(1)), shallow, previous)
@@ -192,7 +184,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
                     return int64(0)
             if score <= low:
                 return alpha
-    # 8. No move from the table where one is worth having: find it with less depth.
+    # 7. No move from the table where one is worth having: find it with less depth.
     if (
         switches & INTERNAL_DEEPENING
         and table_move == int64(NO_MOVE)
@@ -205,7 +197,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         data = table_probe(bucket, mover, opponent)
         if data != ZERO and switches & TABLE_MOVE:
             table_move = data_move(data)
-    # 9. Order the moves.
+    # 8. Order the moves.
     below = features - int64(FRAME_BYTES)
     odd = odd_regions(~(mover | opponent))
     child_cuts = switches & CHILD_CUTS and depth >= int64(CHILD_CUT_DEPTH)
@@ -241,7 +233,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         store_i64(frame, offset, (key << int64(8)) | square)
         store_u64(frame, offset + int64(8), turned)
         count += int64(1)
-    # 10. A child that the table already knows to be good enough ends the node. It was prefetched in step 9.
+    # 9. A child that the table already knows to be good enough ends the node. It was prefetched in step 8.
     if child_cuts:
         for i in range(count):
             offset = int64(i) * int64(MOVE_BYTES)
@@ -251,7 +243,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             known = child != ZERO and data_depth(child) >= depth - 1 and data_selectivity(child) <= selectivity
             if known and -data_upper(child) >= beta:
                 return -data_upper(child)
-    # 11. Search: the first move with the whole window, the others only to show that they are not better.
+    # 10. Search: the first move with the whole window, the others only to show that they are not better.
     best, best_move = int64(-INFINITY), int64(NO_MOVE)
     here = frame
     tried = int64(0)
@@ -297,7 +289,7 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
             if best >= beta:
                 note_cut(workspace, switches, empties, depth, previous, square, tried)
                 break
-    # 12. Remember.
+    # 11. Remember.
     table_store(
         bucket, mover, opponent, alpha, beta, best, best_move, depth, selectivity, load_i64(workspace, int64(TABLE_AGE))
     )

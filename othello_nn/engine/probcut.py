@@ -16,9 +16,13 @@ import numpy as np
 from othello_nn.engine.score import SCORE_DISC
 
 # Deviations allowed for at each level; level 0 is a full-width search. Higher levels cut more.
-SELECTIVITY_LEVELS = (None, 3.3, 2.6, 2.0, 1.5, 1.1)
-MIDGAME_LEVEL = 5
-MIN_DEPTH = 1
+SELECTIVITY_LEVELS = (None, 3.3, 2.6, 2.0, 1.5, 1.1, 0.7)
+DEPTH_LEVEL = 5
+"""Of searches that end at a depth: who asks for one wants its judgement."""
+TIMED_LEVEL = 6
+"""Of those that end with the time or a number of nodes: to look further is worth more than to be sure."""
+MIN_DEPTH = 2
+"""At depth 1 the moves' leaves cost hardly more than the prediction."""
 PLAIN_MIN_DEPTH = 3
 """The least depth for numbers without lines, which were fitted to searches alone."""
 TERMS, PLAIN_TERMS = 8, 6
@@ -29,7 +33,7 @@ SLOPE = 1024  # of the unit in which the search has 1 / a
 
 def shallow_depth(depth: int) -> int:
     """The depth whose result predicts ``depth``: about half, of the same parity, since odd and even depths differ."""
-    return 2 * (depth // 4) + (depth & 1) if depth > 1 else 0
+    return 2 * (depth // 4) + (depth & 1)
 
 
 def terms(empties, depth, shallow) -> np.ndarray:

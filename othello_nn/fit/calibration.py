@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from othello_nn.engine.calibration import DEPTHS, Calibration, terms
+from othello_nn.engine.calibration import DEPTHS, TERMS, Calibration, terms
 from othello_nn.engine.driver import Engine, Limit, Options
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.fit.probcut import FitError
@@ -14,6 +14,10 @@ from othello_nn.kernels.parallel import in_threads, parts_of
 
 TABLE_MB = 4.0
 PORTION = 500
+# What is known before anything was measured: that the line is the score itself, but for so much. Where there are few
+# positions, they then change little.
+SLOPE_SPREAD, OFFSET_SPREAD = 0.1, 0.5
+TINY = 1e-9
 
 
 def scores_of(evaluator: LeafEvaluator, movers: np.ndarray, opponents: np.ndarray) -> np.ndarray:
@@ -34,7 +38,8 @@ def scores_of(evaluator: LeafEvaluator, movers: np.ndarray, opponents: np.ndarra
 def fit_calibration(
     evaluator: LeafEvaluator, movers: np.ndarray, opponents: np.ndarray, margins: np.ndarray, threads: int = 1
 ) -> Calibration:
-    """Least squares of the results over the scores, for each depth; stderr is told how far it is."""
+    """Least squares of the results over the scores, for each depth, held back by what is likely before; stderr is told
+    how far it is."""
     parts = parts_of(len(movers), PORTION)
     evaluator.laid_out()
     found: list[np.ndarray] = []
@@ -52,6 +57,16 @@ def fit_calibration(
         known = np.flatnonzero(~np.isnan(scores[:, depth]))
         if len(known) < 100:
             raise FitError("too few positions to calibrate an evaluator's scores; they stay as they are")
-        rows = terms(scores[known, depth], empties[known])
-        lines.append(np.linalg.lstsq(rows, margins[known].astype(float), rcond=None)[0])
+        rows, said = terms(scores[known, depth], empties[known]), scores[known, depth]
+        lines.append(_line(rows, margins[known] - said))
     return Calibration(np.array(lines))
+
+
+def _line(rows: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """The line that takes the errors away: ridge regression, as strong as what no line explains asks for."""
+    freely, *_ = np.linalg.lstsq(rows, errors, rcond=None)
+    spreads = np.array([SLOPE_SPREAD] * 2 + [OFFSET_SPREAD] * (TERMS - 2))
+    held_back = np.diag(np.mean((errors - rows @ freely) ** 2) / spreads**2 + TINY)
+    line = np.linalg.solve(rows.T @ rows + held_back, rows.T @ errors)
+    line[0] += 1
+    return line

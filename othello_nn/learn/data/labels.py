@@ -3,6 +3,9 @@
 A search's value is first put through a line of its own for each number of empties, the one that makes it agree best
 with the results of its games. So whoever searched, labels neither shrink leads nor lean to a side, at whatever depth;
 what a net is told by searches is calibrated by what came of them.
+
+Players without chance play on alike from alike positions, so what comes early comes again and again, each time with the
+same result, which says as little as one game does. ``firsts`` tells what is new.
 """
 
 from __future__ import annotations
@@ -10,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import float32, int64
+from numba import float32, int64, uint64
 
 from othello_nn.engine.score import SCORE_DISC
+from othello_nn.kernels.board import transform
+from othello_nn.kernels.chance import next_random
 from othello_nn.kernels.jit import kernel
 from othello_nn.learn.data.store import ASIDE, EXACT, PASSED
 
@@ -44,6 +49,26 @@ def lines(parts: Sequence[np.ndarray]) -> np.ndarray:
     found[fitted, 0] = ((count * xy - x * y) / np.where(spread > 0, spread, 1))[fitted]
     found[fitted, 1] = ((y - found[:, 0] * x) / np.maximum(count, 1))[fitted]
     return found
+
+
+@kernel()
+def board_keys(movers, opponents, keys):
+    """Write a number for each position that its eight images share, and hardly any others."""
+    for row in range(keys.size):
+        least = ~uint64(0)
+        for symmetry in range(8):
+            mover, opponent = transform(movers[row], int64(symmetry)), transform(opponents[row], int64(symmetry))
+            least = min(least, next_random(mover ^ next_random(opponent)))
+        keys[row] = least
+
+
+def firsts(records: np.ndarray) -> np.ndarray:
+    """``[N]`` bool: whether a record's position, or an image of it, is not in one of those before it."""
+    keys = np.zeros(len(records), np.uint64)
+    board_keys(np.ascontiguousarray(records["mover"]), np.ascontiguousarray(records["opponent"]), keys)
+    new = np.zeros(len(records), bool)
+    new[np.unique(keys, return_index=True)[1]] = True
+    return new
 
 
 @kernel()

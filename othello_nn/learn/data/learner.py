@@ -28,7 +28,7 @@ from othello_nn.fit.calibration import fit_calibration
 from othello_nn.fit.probcut import FitError, fit_evaluator
 from othello_nn.kernels.parallel import parts_of
 from othello_nn.learn.data.device import DeviceFit
-from othello_nn.learn.data.labels import empties_of, labels, lines
+from othello_nn.learn.data.labels import empties_of, firsts, labels, lines
 from othello_nn.learn.data.minibatch import CompiledFit
 from othello_nn.learn.data.picture import picture_of_errors
 from othello_nn.learn.data.searched import Play, searched_games
@@ -89,10 +89,11 @@ class Data:
         movers, opponents, wanted = [], [], []
         tested: list[np.ndarray] = []
         for part in parts:
+            new = firsts(part)
             # Each part was searched by one player: its searches have the same faults.
-            found = labels(part, lam, lines([part]))
-            kept = part["game"] % TESTED == 0
-            rest = ~kept
+            found = labels(part, lam, lines([part[new]]))
+            kept = new & (part["game"] % TESTED == 0)
+            rest = new & ~kept
             movers.append(part["mover"][rest])
             opponents.append(part["opponent"][rest])
             wanted.append(found[rest])
@@ -100,11 +101,21 @@ class Data:
             tested.append(np.array(part[kept & (part["flags"] & (ASIDE | EXACT) != ASIDE)]))
         self.movers, self.opponents = np.concatenate(movers), np.concatenate(opponents)
         self.labels = np.concatenate(wanted)
+        self._last = tested[-1]
         test = np.concatenate(tested)
         test = test[:: max(1, len(test) // MOST_TESTED)]
         self.test_movers, self.test_opponents = test["mover"].copy(), test["opponent"].copy()
         self.test_margins, self.test_exact = test["margin"].astype(np.float32), test["flags"] & EXACT != 0
         self.test_empties = empties_of(test)
+
+    def to_calibrate(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Some tested positions of the last generation's best players with their results, all stages alike: at most
+        ``CALIBRATED``."""
+        empties, rng = empties_of(self._last), np.random.default_rng(0)
+        each = CALIBRATED // 60
+        chosen = [rng.permutation(np.flatnonzero(empties == number))[:each] for number in range(61)]
+        records = self._last[np.concatenate(chosen)]
+        return records["mover"].copy(), records["opponent"].copy(), records["margin"].astype(np.float32)
 
     def metrics(self, found: np.ndarray) -> dict[str, float]:
         """How far what a net says of the tested positions is from their results."""
@@ -335,9 +346,7 @@ class SearchedLearner(Learner):
             seed = seed_of(self.config.seed, self.generation, 3)
             self.probcut = fit_evaluator(self._leaf_evaluator(), **PROBCUT, seed=seed).numbers()
             if data is not None:
-                some = slice(0, None, max(1, len(data.test_movers) // CALIBRATED))
-                tested = data.test_movers[some], data.test_opponents[some], data.test_margins[some]
-                self.calibration = fit_calibration(self._leaf_evaluator(), *tested, self.threads).lines
+                self.calibration = fit_calibration(self._leaf_evaluator(), *data.to_calibrate(), self.threads).lines
         except FitError as error:  # a small run; the net plays without
             if self.group.is_rank_0:
                 note(TRAIN, error)

@@ -22,7 +22,7 @@ from numba import int64, uint64
 from othello_nn.engine.leaf.compile import Evaluator, leaf_pair
 from othello_nn.engine.midgame import INFINITY, root
 from othello_nn.engine.oneply import new_scratch, one_ply
-from othello_nn.engine.probcut import MIDGAME_LEVEL, SELECTIVITY_LEVELS, ProbCut
+from othello_nn.engine.probcut import DEPTH_LEVEL, SELECTIVITY_LEVELS, ProbCut
 from othello_nn.engine.score import SCORE_DISC
 from othello_nn.engine.ttable import TranspositionTable
 from othello_nn.engine.workspace import EVERYTHING, PROBCUT, PROBCUT_CUTS, PROBCUT_T, SELECTIVITY, SWITCHES, Workspace
@@ -225,8 +225,8 @@ def searched_games(evaluator: Evaluator, how: Play, seed: int, first: int, games
         workspace = Workspace(TranspositionTable(TABLE_MB), np.zeros(8, np.uint8))
         workspace[SWITCHES] = EVERYTHING if rows is not None else EVERYTHING & ~PROBCUT_CUTS
         workspace[PROBCUT] = 0 if rows is None else rows.ctypes.data
-        workspace[PROBCUT_T] = round(1024 * (SELECTIVITY_LEVELS[MIDGAME_LEVEL] or 0))
-        level = 0 if rows is None else MIDGAME_LEVEL
+        workspace[PROBCUT_T] = round(1024 * (SELECTIVITY_LEVELS[DEPTH_LEVEL] or 0))
+        level = 0 if rows is None else DEPTH_LEVEL
         count, scratch = part.stop - part.start, new_scratch()
         records = np.zeros(MOST_RECORDS * count, RECORD)
         numbers = np.uint64(seed), first + part.start, count
