@@ -70,7 +70,7 @@ def _of_keyano(evaluator: KeyanoEvaluator) -> Components:
 
 def _keyano_terms(evaluator: KeyanoEvaluator, position: Position) -> tuple[int, ...]:
     lanes, leaf, sides = np.zeros(MOST_LANES, np.int16), evaluator.leaf, _sides(position)
-    type(leaf).begin(leaf, lanes.ctypes.data, *sides)  # type: ignore[attr-defined]
+    type(leaf).begin(leaf, lanes.ctypes.data, *sides)
     return keyano_kernels.keyano_terms(leaf, lanes.ctypes.data, *sides)
 
 
