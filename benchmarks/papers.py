@@ -1,10 +1,13 @@
-"""Measured again: KEYANO's Table 1, the tournament report's Figure 1, IAGO's Table 4-1.
+"""Measured again: KEYANO's Table 1, the tournament report's Figure 1 and what else it does in a search of its own way,
+IAGO's Table 4-1.
 
-All three count nodes, so that they come out the same on any machine. ``docs/search.md`` shows them with the originals.
+All of them count nodes, so that they come out the same on any machine. ``docs/search.md`` shows them with the
+originals.
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from typing import Any
 
@@ -14,7 +17,7 @@ from benchmarks.bare import BareEngine, RootOrder
 from benchmarks.harness import Report, Settings, benchmark, markdown_table, shipped_positions, warmed
 from benchmarks.midgames import after_best
 from othello_nn.arena.openings import random_openings
-from othello_nn.engine import Engine, Limit, Options
+from othello_nn.engine import Engine, Limit, Options, Result
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.engine.ttable import ENTRY_BYTES
 from othello_nn.engine.workspace import (
@@ -23,10 +26,13 @@ from othello_nn.engine.workspace import (
     KILLER_MOVES,
     MOBILITY_ORDER,
     NULL_WINDOWS,
+    PASS_COSTS,
+    RATED_RESPONSES,
     RESPONSE_ORDER,
     SQUARE_ORDER,
     TABLE_CUTS,
     TABLE_MOVE,
+    TWO_PLIES,
 )
 from othello_nn.game import PASS, Position
 from othello_nn.kernels import board
@@ -173,16 +179,80 @@ def report_figure1(settings: Settings) -> Report:
     )
 
 
+# --- the tournament report: passes and deepening ---------------------------------------------------------------------
+
+CHOICES = {
+    "a pass is free, every depth (ours)": 0,
+    "a pass costs a ply": PASS_COSTS,
+    "every second depth": TWO_PLIES,
+    "both (the report)": PASS_COSTS | TWO_PLIES,
+}
+
+
+def _choice_searches(evaluator, games: list[list[Position]], driver: Driver, choice: int) -> list[list[Result]]:
+    """The iterations of each search; the table lasts for a game."""
+    switches = EVERYTHING | choice
+    engine = warmed(Engine(evaluator, Options(search=driver, table_mb=48, probcut=False, switches=switches)))
+    searches = []
+    for positions in games:
+        engine.clear()
+        for position in positions:
+            iterations: list[Result] = []
+            engine.search(position, Limit(depth=FIGURE_DEPTH), iterations.append)
+            searches.append(iterations)
+    return searches
+
+
+def _mean_change(searches: list[list[Result]]) -> float:
+    """By how many discs a value differs from that of the iteration before."""
+    pairs = (pair for iterations in searches for pair in itertools.pairwise(iterations))
+    return statistics.mean(abs(later.raw_score - earlier.raw_score) for earlier, later in pairs)
+
+
+@benchmark("report-choices", "the tournament report's search: a pass costs a ply, only every second depth is searched")
+def report_choices(settings: Settings) -> Report:
+    games = _greedy_games(settings.size(10, 1))
+    trained = f"evaluator {settings.describe_evaluator()['evaluator']}"
+    tables: list[str] = []
+    values: dict[str, dict[str, dict[str, float]]] = {}
+    for name, evaluator in {"disc counter": _disc_counter(), trained: settings.evaluator}.items():
+        values[name], moves = {}, {}
+        for line, choice in CHOICES.items():
+            found = {driver: _choice_searches(evaluator, games, driver, choice) for driver in DRIVERS}
+            nodes = {driver: statistics.mean(one[-1].nodes for one in searches) for driver, searches in found.items()}
+            moves[line] = [one[-1].move for one in found["negascout"]]
+            same = statistics.mean(a == b for a, b in zip(moves[line], next(iter(moves.values())), strict=True))
+            values[name][line] = nodes | {"change": _mean_change(found["negascout"]), "same_move": same}
+        rows = [
+            (line, *(f"{item[driver]:,.0f}" for driver in DRIVERS), f"{item['change']:.2f}", f"{item['same_move']:.1%}")
+            for line, item in values[name].items()
+        ]
+        caption = f"Searches of depth {FIGURE_DEPTH}, all iterations counted, {name}:"
+        header = ("", *(f"{word}, nodes" for word in DRIVERS.values()), "value changes by, discs", "move as ours")
+        tables.append(markdown_table(header, rows, caption))
+    ours, report = (values["disc counter"][line]["negascout"] for line in (next(iter(CHOICES)), "both (the report)"))
+    return Report(
+        value=report / ours,
+        unit="nodes of the report's NegaScout over ours, disc counter",
+        markdown="\n\n".join(tables),
+        values=values,
+        parameters={"depth": FIGURE_DEPTH, "games": len(games), "positions": sum(map(len, games)), "seed": FIGURE_SEED}
+        | settings.describe_evaluator(),
+    )
+
+
 # --- IAGO, Table 4-1 -------------------------------------------------------------------------------------------------
 
 IAGO_DEPTH = 8
 RAW_DEPTH = 6  # plies over which the unpruned branching factor is counted
 SAVED = (0, 1, 3)
+RATED = "response killers"
 IAGO_ORDERS: dict[str, tuple[int, RootOrder]] = {
     "move generation": (0, "generated"),
     "square value": (SQUARE_ORDER, "square"),
     "killers by move number": (KILLER_MOVES, "last best"),
-    "response killers": (RESPONSE_ORDER, "last best"),
+    RATED: (RATED_RESPONSES, "last best"),
+    "response killers, ours": (RESPONSE_ORDER, "last best"),
 }
 IAGO_FACTORS = {
     0: ("5.6 (1.3)", "5.4 (1.8)", "4.4 (0.8)", "4.2 (0.8)"),
@@ -221,6 +291,21 @@ def _order_engine(settings: Settings, switches: int, search: Driver = "alphabeta
     return warmed(BareEngine(settings.evaluator, options))
 
 
+def _two_plies_on(settings: Settings, positions: list[Position], depth: int, kept: bool) -> list[float]:
+    """Branching factors of the player's next search, with the ratings of the one before or with none."""
+    switches, order = IAGO_ORDERS[RATED]
+    engine, guide = _order_engine(settings, switches | TABLE_MOVE), _order_engine(settings, EVERYTHING, "negascout")
+    found = []
+    for position in positions:
+        engine.clear()
+        engine.deepen(position, depth, max(SAVED), order)
+        guide.clear()
+        later = after_best(guide, after_best(guide, position, depth), depth)
+        engine.table.clear() if kept else engine.clear()
+        found.append(branching_factor(engine.deepen(later, depth, max(SAVED), order), depth))
+    return found
+
+
 @benchmark("iago-table4-1", "IAGO's Table 4-1: branching factor by plies of the tree saved and ordering of the rest")
 def iago_table(settings: Settings) -> Report:
     positions, depth = shipped_positions("stages.obf"), settings.size(IAGO_DEPTH, 4)
@@ -241,12 +326,12 @@ def iago_table(settings: Settings) -> Report:
     minimum = [minimal_factor(position, depth) for position in positions]
     ours = factors(_order_engine(settings, OUR_ORDER), depth, "last best")
     cutting = factors(_order_engine(settings, EVERYTHING, "negascout"), depth, "last best")
+    forgotten, halved = (_two_plies_on(settings, positions, depth, kept) for kept in (False, True))
 
     rows = []
     for saved in SAVED:
-        cells = (
-            f"{_factor_cell(measured[saved, name])} · {IAGO_FACTORS[saved][i]}" for i, name in enumerate(IAGO_ORDERS)
-        )
+        printed = (*(f" · {factor}" for factor in IAGO_FACTORS[saved]), "")
+        cells = (_factor_cell(measured[saved, name]) + his for name, his in zip(IAGO_ORDERS, printed, strict=True))
         rows.append((f"{saved} {'ply' if saved == 1 else 'plies'} saved", *cells))
     blank = [""] * (len(IAGO_ORDERS) - 1)
     rows.append(("minimal attainable", f"{_factor_cell(minimum)} · {IAGO_MINIMUM}", *blank))
@@ -254,10 +339,16 @@ def iago_table(settings: Settings) -> Report:
     rows.append(("our whole search, NegaScout", f"{_factor_cell(cutting)}", *blank))
     means = {f"{name}, {saved} saved": statistics.mean(found) for (saved, name), found in measured.items()}
     means |= {"minimum": statistics.mean(minimum), "ours": statistics.mean(ours), "search": statistics.mean(cutting)}
+    means |= {"two plies on, forgotten": statistics.mean(forgotten), "two plies on, halved": statistics.mean(halved)}
+    table = markdown_table((f"depth {depth}: ours · IAGO's", *IAGO_ORDERS), rows)
+    later = (
+        f"Two plies later in the game, {max(SAVED)} plies saved: {_factor_cell(halved)} with the ratings of the search "
+        f"before, halved; {_factor_cell(forgotten)} without them."
+    )
     return Report(
         value=means["ours"],
         unit="branching factor",
-        markdown=markdown_table((f"depth {depth}: ours · IAGO's", *IAGO_ORDERS), rows),
+        markdown=f"{table}\n\n{later}",
         values={"means": means},
         parameters={"depth": depth, "positions": len(positions), "probcut": False} | settings.describe_evaluator(),
     )

@@ -13,16 +13,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks.harness import ROOT, Report, Settings, benchmark, markdown_table
+from benchmarks.harness import ROOT, Report, Settings, benchmark, markdown_table, shipped_positions, warmed
 from othello_nn.arena.league import LeaguePlayer, LeagueResult, league, league_player
 from othello_nn.arena.match import MatchResult, play_match
 from othello_nn.arena.openings import Opening, make_openings
 from othello_nn.arena.rating import Rating, ratings
 from othello_nn.arena.tournament import Standing, TournamentResult, play_tournament
 from othello_nn.cli.analyze import judge_game, make_judge
+from othello_nn.engine import Engine, Limit, Options
 from othello_nn.game.record import Game
 from othello_nn.game.syntax import scan_moves
 from othello_nn.players import PlayerError, make_player, parse_spec
+from othello_nn.players.classic.keyano import shipped_keyano
 from othello_nn.progress import progress
 
 FIGURE_7 = ROOT / "tests" / "fixtures" / "figure7.tuples"
@@ -135,11 +137,14 @@ def _whole(result: AnyResult) -> AnyResult:
 
 def _match_table(results: dict[str, MatchResult], what: str) -> str:
     header = (what, "games", "won", "drawn", "lost", "score", "95%", "margin")
-    rows = [
+    return markdown_table(header, _match_rows(results))
+
+
+def _match_rows(results: dict[str, MatchResult]) -> list[tuple[Any, ...]]:
+    return [
         (name, r.games, r.wins, r.draws, r.losses, f"{r.score:.3f}", _interval(*r.interval), f"{r.mean_margin:+.1f}")
         for name, r in results.items()
     ]
-    return markdown_table(header, rows)
 
 
 def _figures(result: MatchResult) -> dict[str, Any]:
@@ -196,6 +201,61 @@ def keyano_table2(settings: Settings) -> Report:
     failure = None if settings.quick or least >= 0.6 else f"ProbCut made only {least:.3f}"
     values = {name: _figures(result) for name, result in results.items()}
     return Report(least, "score", _match_table(results, "with ProbCut, each move"), values, {"nodes": budgets}, failure)
+
+
+PARITY_NODES = 10_000
+PARITY_EXTRA = 1.15  # what the paper gave the program that does not pay for lost regions
+PARITY_PRINTED = ("the paper: 64 against off", 70, "", "", "", "0.579", "0.462 to 0.687", "")
+
+
+@benchmark("keyano-parity", "KEYANO's match: with lost regions against without them, which may search 15% more nodes")
+def keyano_parity(settings: Settings) -> Report:
+    openings = make_openings("random:8", settings.size(200, 2), SEED)
+    nodes = settings.size(PARITY_NODES, 500)
+    more = round(nodes * PARITY_EXTRA)
+    pairs = {
+        "64 against off": (("64", nodes), ("off", more)),
+        "24 (ours) against off": (("on", nodes), ("off", more)),
+        "64 against 24": (("64", nodes), ("on", nodes)),
+    }
+    results = {
+        name: _match(*(f"keyano:nodes={budget},parity={price},probcut=off" for price, budget in pair), openings)
+        for name, pair in pairs.items()
+    }
+    rows = [*_match_rows(results), PARITY_PRINTED]
+    header = ("a lost region costs", "games", "won", "drawn", "lost", "score", "95%", "margin")
+    values = {name: _figures(result) for name, result in results.items()}
+    score = results["64 against off"].score or 0.0
+    parameters = {"openings": "random:8", "nodes": nodes, "nodes_without": more, "probcut": False}
+    return Report(score, "score", markdown_table(header, rows), values, parameters)
+
+
+@benchmark(
+    "keyano-parity-cost", "what lost regions cost KEYANO's search: nodes a second with and without them, in turns"
+)
+def keyano_parity_cost(settings: Settings) -> Report:
+    positions, limit = shipped_positions("midgame.obf")[: settings.size(10, 2)], Limit(depth=settings.size(7, 4))
+    prices = {"with lost regions": True, "without": 0.0}
+    engines = {
+        name: warmed(Engine(shipped_keyano().with_terms(parity=price), Options(probcut=False)))
+        for name, price in prices.items()
+    }
+    speeds: dict[str, list[float]] = {name: [] for name in engines}
+    for _ in range(settings.repeats()):
+        for name, engine in engines.items():
+            results = []
+            for position in positions:
+                engine.clear()
+                results.append(engine.search(position, limit))
+            speeds[name].append(sum(one.nodes for one in results) / sum(one.seconds for one in results))
+    median = {name: statistics.median(found) for name, found in speeds.items()}
+    faster = median["without"] / median["with lost regions"] - 1
+    rows = [(name, f"{speed / 1e6:.2f}", "") for name, speed in median.items()]
+    rows[1] = (*rows[1][:2], f"{faster:+.0%}")
+    rows.append(("the paper, without", "", "+15%"))
+    table = markdown_table((f"`keyano`, depth {limit.depth}", "Mn/s", "more nodes a second"), rows)
+    parameters = {"depth": limit.depth, "positions": len(positions), "probcut": False}
+    return Report(faster, "more nodes a second without", table, {"nodes_per_second": median}, parameters)
 
 
 @benchmark("keyano-table3", "KEYANO's Table 3: what one and two plies more are worth")

@@ -119,6 +119,22 @@ class Number(Option):
 
 
 @dataclass(frozen=True)
+class Amount(Number):
+    """A number, ``off``, which is 0, or ``on``: the amount that somebody else knows, kept as True."""
+
+    @property
+    def values(self) -> str:
+        return f"on, off or {super().values}"
+
+    def converted(self, value: Any) -> Any:
+        return True if value is True else super().converted(value)
+
+    def parsed(self, text: str) -> Any:
+        words = {"on": True, "off": 0.0}
+        return words[text.lower()] if text.lower() in words else super().parsed(text)
+
+
+@dataclass(frozen=True)
 class Flag(Option):
     words: tuple[str, str] = ("true", "false")
     """What yes and no are called where they are typed."""

@@ -255,6 +255,71 @@ def test_all_symmetries_have_one_value():
         assert len(set(values[0])) > len(values[0]) / 2
 
 
+# --- its switches ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mobility", "parity", "vectors", "corners", "edges"])
+def test_each_term_can_be_switched_off(name):
+    """What is left is the sum without it; the oracle's numbers are those of the whole evaluator."""
+    evaluator = random_evaluator()
+    scores = evaluator.with_terms(**{name: False}).discs(*columns(boards())) * 128
+    differs = 0
+    for (mover, opponent), score in zip(boards(), scores, strict=True):
+        *weights, constant = evaluator.coefficients[64 - (mover | opponent).bit_count()].tolist()
+        penalty = evaluator.parity * (lost(mover, opponent) - lost(opponent, mover))
+        mobility, *patterns = plain_terms(evaluator, mover, opponent)
+        parts = {
+            "mobility": weights[0] * (mobility + penalty),
+            "parity": -weights[0] * penalty,
+            **{
+                key: w * term
+                for key, w, term in zip(("vectors", "corners", "edges"), weights[1:], patterns, strict=True)
+            },
+        }
+        total = sum(value for key, value in parts.items() if key != name) + constant * 128
+        assert score == min(max(round(total / 65536), -LEAF_LIMIT), LEAF_LIMIT)
+        differs += parts[name] != 0
+    assert differs > 20
+
+
+def test_the_price_of_a_lost_region_can_be_the_papers():
+    evaluator = random_evaluator().with_terms(parity=64)
+    for mover, opponent in boards()[::3]:
+        assert terms_of(evaluator, mover, opponent) == plain_terms(evaluator, mover, opponent)
+    assert evaluator.parity == 64 * 128
+    assert random_evaluator().with_terms().parity == random_evaluator().parity
+
+
+def test_players_with_switches():
+    def parts(text: str) -> KeyanoEvaluator:
+        return make_player(f"keyano:depth=1,{text}").evaluator
+
+    assert make_player("keyano:depth=1").evaluator is shipped_keyano()
+    assert parts("parity=off").parity == 0
+    assert parts("parity=on").parity == shipped_keyano().parity
+    assert parts("parity=64").parity == 64 * 128
+    assert parts("parity=64") is parts("parity=64")
+    assert not parts("mobility=off").curves.any()
+    for place, name in enumerate(("vectors", "corners", "edges"), start=1):
+        assert not parts(f"{name}=off").coefficients[:, place].any()
+    assert (parts("edges=on").coefficients == shipped_keyano().coefficients).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("keyano:parity=much", "it must be on, off or a number from 0 to 1000"),
+        ("keyano:parity=-1", "it must be on, off or a number from 0 to 1000"),
+        ("keyano:edges=1", "it must be on or off"),
+        ("iago:parity=off", "iago has no key 'parity'"),
+    ],
+)
+def test_wrong_switches_are_explained(text, message):
+    with pytest.raises(PlayerError) as error:
+        make_player(text)
+    assert message in str(error.value)
+
+
 # --- the fit ---------------------------------------------------------------------------------------------------------
 
 

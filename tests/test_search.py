@@ -1,7 +1,9 @@
 """The search: equal to plain minimax and to exact scores whatever is switched on, and on two threads."""
 
+import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 
 import numba
@@ -24,21 +26,30 @@ from othello_nn.engine.workspace import (
     FRAME_BYTES,
     FRAME_FEATURES,
     FRAMES,
+    HISTORY,
     HISTORY_ORDER,
     INTERNAL_DEEPENING,
     KILLER_MOVES,
+    KILLERS,
     MOBILITY_ORDER,
     NULL_WINDOWS,
+    PASS_COSTS,
     PROBCUT_CUTS,
+    RATED_RESPONSES,
+    RATINGS,
     RESPONSE_ORDER,
+    SIZE,
     SQUARE_ORDER,
     STABILITY_CUTS,
+    STATIC_HISTORY,
+    STATIC_KILLERS,
     SWITCHES,
     TABLE_CUTS,
     TABLE_MOVE,
+    TWO_PLIES,
     Workspace,
 )
-from othello_nn.game import Position
+from othello_nn.game import PASS, Position
 from othello_nn.kernels.board import final_score, flips, legal_moves
 
 word = np.uint64
@@ -53,6 +64,9 @@ SWITCH_BITS = {
     "mobility": MOBILITY_ORDER,
     "evaluator": EVALUATOR_ORDER,
     "squares": SQUARE_ORDER,
+    "static killers": STATIC_KILLERS,
+    "static history": STATIC_HISTORY,
+    "rated responses": RATED_RESPONSES,
     "child cuts": CHILD_CUTS,
     "internal deepening": INTERNAL_DEEPENING,
     "null windows": NULL_WINDOWS,
@@ -86,10 +100,10 @@ def sample(seed: int, games: int, fewest: int, most: int) -> list[Position]:
 
 
 @numba.njit
-def minimax(ev, scratch, mover, opponent, depth):
+def minimax(ev, scratch, mover, opponent, depth, pass_cost):
     """The value that a search of a depth smaller than the empties must find: no pruning, features always from scratch.
 
-    A pass costs no depth, and a move that leaves the opponent no disc wins everything.
+    A pass costs ``pass_cost`` plies, and a move that leaves the opponent no disc wins everything.
     """
     if mover == np.uint64(0):
         return np.int64(-SCORE_MAX)
@@ -103,33 +117,36 @@ def minimax(ev, scratch, mover, opponent, depth):
     if legal == np.uint64(0):
         if legal_moves(opponent, mover) == np.uint64(0):
             return np.int64(final_score(mover, opponent) * SCORE_DISC)
-        return -minimax(ev, scratch, opponent, mover, depth)
+        return -minimax(ev, scratch, opponent, mover, depth - pass_cost, pass_cost)
     best = np.int64(-2 * SCORE_MAX)
     for square in range(64):
         if legal >> np.uint64(square) & ONE:
             turned = flips(mover, opponent, square)
             child = mover | turned | ONE << np.uint64(square)
-            best = max(best, -minimax(ev, scratch, opponent ^ turned, child, depth - 1))
+            best = max(best, -minimax(ev, scratch, opponent ^ turned, child, depth - 1, pass_cost))
     return best
 
 
 @cache
-def minimax_value(name: str, position: Position, depth: int) -> float:
+def minimax_value(name: str, position: Position, depth: int, pass_cost: int = 0) -> float:
     """In discs. Kept, since every driver and switch is compared with the same values."""
     scratch = np.zeros(256, np.int64)
-    value = minimax(leaf_of(name), scratch.ctypes.data, word(position.mover), word(position.opponent), depth)
+    mover, opponent = word(position.mover), word(position.opponent)
+    value = minimax(leaf_of(name), scratch.ctypes.data, mover, opponent, depth, pass_cost)
     return value / SCORE_DISC
 
 
-def check_against_minimax(name: str, options: Options, positions: list[Position], depth: int) -> None:
+def check_against_minimax(
+    name: str, options: Options, positions: list[Position], depth: int, pass_cost: int = 0
+) -> None:
     engine = Engine(evaluator(name), options)
     for position in positions:
         engine.clear()  # values of other depths are not this depth's minimax
         result = engine.search(position, Limit(depth=depth))
         assert (result.depth, result.exact) == (depth, False)
-        assert result.score == minimax_value(name, position, depth)
+        assert result.score == minimax_value(name, position, depth, pass_cost)
         after = position.play(result.move)
-        assert -minimax_value(name, after, depth - 1) == result.score
+        assert -minimax_value(name, after, depth - 1, pass_cost) == result.score
         assert result.pv[0] == result.move
         position.replay(result.pv)
 
@@ -162,7 +179,8 @@ def test_each_switch_alone_leaves_minimax(switched_on):
     check_against_minimax("squares", options, sample(12, 1, 10, 50)[::5], 5)
 
 
-def test_minimax_through_passes_and_wipe_outs():
+@cache
+def before_passes() -> list[Position]:
     """Positions in front of a pass or an early end, where depth is easily miscounted."""
     found = [Position.parse("e6f4e3f6g5d6e7"), Position.parse("e6f4e3f6g5d6e7f5")]  # the shortest win
     for position in (Position(*pair) for pair in scattered(13, 400, 8, 30)):
@@ -170,9 +188,121 @@ def test_minimax_through_passes_and_wipe_outs():
         if any(child.must_pass or child.is_over for child in children):
             found.append(position)
     assert len(found) > 30
+    return found
+
+
+def test_minimax_through_passes_and_wipe_outs():
     for name in ("mobility", "squares"):
         for depth in (2, 3, 4):
-            check_against_minimax(name, off(0), found, depth)
+            check_against_minimax(name, off(0), before_passes(), depth)
+
+
+# --- as the papers have it -------------------------------------------------------------------------------------------
+
+
+def on(bits: int, **options) -> Options:
+    return replace(off(0, **options), switches=EVALUATOR_ONLY | bits)
+
+
+def test_a_pass_that_costs_a_ply():
+    for name in ("mobility", "squares"):
+        for depth in (1, 2, 3, 4):
+            check_against_minimax(name, on(PASS_COSTS), before_passes(), depth, pass_cost=1)
+    differs = [minimax_value("squares", p, 3) != minimax_value("squares", p, 3, 1) for p in before_passes()]
+    assert sum(differs) > 5
+
+
+def test_a_pass_costs_nothing_in_an_exact_search():
+    engine = Engine(options=Options(table_mb=4, switches=EVERYTHING | PASS_COSTS))
+    for position, score in endgames():
+        assert engine.solve(position).score == score
+
+
+def depths_searched(limit: Limit, switches: int) -> list[int]:
+    depths: list[int] = []
+    engine = Engine(Mobility(), Options(table_mb=1, switches=switches))
+    engine.search(Position.start(), limit, lambda result: depths.append(result.depth))
+    return depths
+
+
+def test_every_second_depth():
+    both = EVERYTHING | TWO_PLIES
+    assert depths_searched(Limit(depth=6), EVERYTHING) == [1, 2, 3, 4, 5, 6]
+    assert depths_searched(Limit(depth=6), both) == [2, 4, 6]
+    assert depths_searched(Limit(depth=5), both) == [1, 3, 5]
+    assert depths_searched(Limit(nodes=20_000), both)[:3] == [2, 4, 6]
+    check_against_minimax("squares", on(TWO_PLIES), sample(11, 1, 9, 50)[::5], 5)
+    engine = Engine(options=Options(table_mb=4, switches=both))
+    for position, score in endgames()[:3]:
+        assert engine.search(position, Limit(depth=60)).score == score
+
+
+@pytest.mark.parametrize(("switch", "begin", "end"), [(STATIC_KILLERS, KILLERS, HISTORY), (STATIC_HISTORY, HISTORY, 0)])
+def test_what_is_static_changes_between_iterations_only(switch, begin, end):
+    """Within an iteration its moves are ordered by what the one before has left."""
+    engine = Engine(Mobility(), Options(table_mb=1, probcut=False, switches=EVERYTHING & ~KILLER_MOVES | switch))
+    (space,) = engine._workspaces
+    part = slice(begin // 8, (end or HISTORY + 64 * 8) // 8)
+    seen: list[np.ndarray] = []
+    kept = type(space).begin_iteration
+
+    def begin_iteration() -> None:
+        if seen:
+            assert (space.words[part] == seen[-1]).all()  # as the iteration found it
+        kept(space)
+        seen.append(space.words[part].copy())
+
+    space.begin_iteration = begin_iteration
+    engine.search(Position.parse(GAMES[0][:40]), Limit(depth=7))
+    changes = [not (one == other).all() for one, other in itertools.pairwise(seen)]
+    assert len(seen) == 7
+    assert not seen[0].any()
+    assert sum(changes) > 3
+
+
+def ratings(engine: Engine) -> np.ndarray:
+    """[side that responds, last move, response]."""
+    (space,) = engine._workspaces
+    return space.words[RATINGS // 8 : SIZE // 8].reshape(2, 65, 64)
+
+
+def test_legal_responses_are_rated_and_halved_between_moves():
+    switches = RATED_RESPONSES | TABLE_MOVE
+    engine = Engine(Mobility(), Options(table_mb=1, search="alphabeta", probcut=False, switches=switches))
+    position = Position.start()
+    engine.search(position, Limit(depth=3))
+    found = ratings(engine).copy()
+    # With two plies to go white answers black's first move, whatever it was: a node is worth 1 to each answer that is
+    # legal there, and 16 to the best if there was one.
+    best = 0
+    for move in position.legal_moves:
+        legal = position.play(move).legal_moves
+        rated = found[0, move]
+        assert {square for square in range(64) if rated[square]} == set(legal)
+        nodes = rated[list(legal)].min()
+        times_best, rest = np.divmod(rated[list(legal)] - nodes, 16)
+        assert not rest.any()
+        assert times_best.sum() <= nodes <= 3
+        best += times_best.sum()
+    assert best > 0
+    assert not found[1].any()  # black's own second moves are at depth 1, where nothing is ordered
+    engine.search(position, Limit(depth=1))
+    assert (ratings(engine) == found // 2).all()
+    engine.clear()
+    assert not ratings(engine).any()
+
+
+def test_a_pass_gives_the_response_to_the_other_side():
+    """Black answers black's pass: with as many empties the other side is on move."""
+    for position in before_passes():
+        passing = [move for move in position.legal_moves if position.play(move).must_pass]
+        if passing and position.black_to_move:
+            break
+    engine = Engine(Mobility(), Options(table_mb=1, search="alphabeta", probcut=False, switches=RATED_RESPONSES))
+    engine.search(position, Limit(depth=3))
+    after_pass = set().union(*(position.play(move).play(PASS).legal_moves for move in passing))
+    assert {int(square) for square in np.flatnonzero(ratings(engine)[1, NO_MOVE])} == after_pass
+    assert not ratings(engine)[0, NO_MOVE].any()
 
 
 @pytest.mark.parametrize("name", ["mobility", "squares"])

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from othello_nn.cli.base import INTERRUPTED, UsageError
+from othello_nn.cli.components import Analyst, check_picture
 from othello_nn.cli.positions import default_player
 from othello_nn.errors import InvalidMoveError, shorten
 from othello_nn.game.formats.files import read_games
@@ -232,9 +233,13 @@ def analyze(arguments: Namespace) -> int:
     total = sum(_choices(game) for _, game in games)
     if not total:
         raise UsageError("there is no move to judge: the game has not begun")
+    check_picture(arguments.picture, len(games))
     spec = parse_spec(default_player() if arguments.player is None else arguments.player)
     player = make_player(spec, seconds=ANALYSIS_SECONDS)
     judge = make_judge(player, spec)
+    analyst = None
+    if arguments.components or arguments.picture:
+        analyst = Analyst.of(judge.player if isinstance(judge, EngineJudge) else None, spec.name)
     everything: list[Judged] = []
     current: list[Judged] = []  # of the game that is being judged
     interrupted = False
@@ -244,15 +249,19 @@ def analyze(arguments: Namespace) -> int:
             player.warm_up()
             for number, game in games:
                 current = []
+                if analyst is not None:
+                    analyst.moves.clear()
                 for judged in judge_game(game, judge, number):
                     if not current and not arguments.json:
                         _show_heading(number, game, len(games))
                     current.append(judged)
                     everything.append(judged)
-                    _show_move(judged, arguments.json)
+                    _show_move(judged, arguments.json, {} if analyst is None else analyst.add(judged))
                     bar.update(len(everything), f"game {number}, move {judged.number}")
                 if not arguments.json:
                     _show_summary(current)
+                    if analyst is not None:
+                        analyst.show()
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -260,12 +269,21 @@ def analyze(arguments: Namespace) -> int:
     if interrupted:
         if not arguments.json:
             _show_summary(current)
+            if analyst is not None:
+                analyst.show()
         note(PLAY, f"interrupted after {len(everything)} of {total} moves")
         return INTERRUPTED
     if len(games) > 1 and not arguments.json:
         print(f"\nall {len(games)} games")
         _show_summary(everything)
+    if analyst is not None and arguments.picture:
+        analyst.draw(arguments.picture, _title(spec, games[0][1]))
     return 0
+
+
+def _title(spec: PlayerSpec, game: Game) -> str:
+    names = f", {game.black or 'black'} against {game.white or 'white'}" if game.black or game.white else ""
+    return f"What {spec.text} expects{names}"
 
 
 def _read(text: str) -> list[Game]:
@@ -319,9 +337,9 @@ def _show_heading(number: int, game: Game, games: int) -> None:
     print("move  side   played   value  best   value   loss  depth", flush=True)
 
 
-def _show_move(judged: Judged, as_json: bool) -> None:
+def _show_move(judged: Judged, as_json: bool, more: dict[str, Any]) -> None:
     if as_json:
-        print(json.dumps(judged.as_dict()), flush=True)
+        print(json.dumps(judged.as_dict() | more), flush=True)
         return
     loss = "=" if judged.agrees else f"{judged.loss:.0f}" if judged.exact else f"{judged.loss:.2f}"
     print(

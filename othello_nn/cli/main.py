@@ -106,6 +106,10 @@ def _analyze_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="GAME", help="moves, or a file of games: GGF, SGF, WTHOR, text")
     parser.add_argument("--player", metavar="A", help="who judges (the best evaluator at hand, half a second a move)")
     add_flag(parser, "--game", "N", Whole(None, "only the N-th game of a file", 1), dest="number")
+    parser.add_argument(
+        "--components", action="store_true", help="what the values are made of (iago, keyano, features)"
+    )
+    parser.add_argument("--picture", metavar="FILE.svg", help="draw the components over the game")
     _add_json(parser)
 
 
@@ -206,6 +210,7 @@ exit code 1 if a position could not be solved in time or its result is not the o
   python play.py analyze f5d6c3d3c4f4f6 --player champion:depth=10
   python play.py analyze games.ggf --game 2
   python play.py analyze games.ggf --player iago --json
+  python play.py analyze games.ggf --game 2 --player iago:depth=6 --picture iago.svg
 Loss is the value of the player's own move less that of the move played, in discs, both from the same depth of search.
 = marks agreement: the same move, a symmetric one, or one with the same exact result. Ctrl-C sums up what was done.
 """,

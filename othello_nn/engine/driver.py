@@ -181,7 +181,7 @@ class Engine:
         """Forget everything learnt from earlier searches."""
         self.table.clear()
         for space in self._workspaces:
-            space.words[ws.KILLERS // 8 : ws.FRAMES // 8] = 0
+            space.forget()
         if self._batched is not None:
             self._batched.clear()
         if self._solver is not None:
@@ -221,7 +221,8 @@ class Engine:
         return EXACT_AHEAD[selective], WLD_AHEAD[selective]
 
     def _search_steps(self, work: _Work) -> Iterator[_Step]:
-        """One ply deeper each time, then the end of the game when it comes within reach.
+        """One ply deeper each time (or two, so that the same side moves last), then the end of the game when it comes
+        within reach.
 
         With time as the only limit this is IAGO's rule: exact when the end is ``EXACT_AHEAD`` plies beyond the last
         depth; win, draw or loss when it is ``WLD_AHEAD`` beyond and the time would not do for two more iterations and
@@ -230,8 +231,9 @@ class Engine:
         empties = work.position.empties
         last = min(work.limit.depth or MAX_DEPTH, MAX_DEPTH)
         exact_ahead, wld_ahead = self._ahead
-        for depth in range(1, min(last, empties - 1) + 1):
-            done, by_rule = depth - 1, work.limit.depth is None
+        plies = 2 if self.options.switches & ws.TWO_PLIES else 1
+        for depth in range((last - 1) % plies + 1, min(last, empties - 1) + 1, plies):
+            done, by_rule = depth - plies, work.limit.depth is None
             if by_rule and empties <= done + exact_ahead:
                 break
             if by_rule and empties <= done + wld_ahead and not self._time_for_exact(work):
@@ -288,6 +290,8 @@ class Engine:
                 space[counter] = 0
             space[ws.TABLE_AGE] = self.table.age
             space[ws.NODE_LIMIT] = np.iinfo(np.int64).max
+            space[ws.SIDE] = (position.empties + position.black_to_move) & 1
+            space.begin_search()
         if self._batched is not None:
             self._batched.begin(limit.seconds)
         work = _Work(position, limit, started, on_iteration, np.array(position.legal_moves, np.int64))
@@ -328,6 +332,7 @@ class Engine:
         for space in self._workspaces:
             space[ws.SELECTIVITY] = step.level
             space[ws.PROBCUT_T] = 0 if deviations is None else round(1024 * deviations)
+            space.begin_iteration()
         low, high = (-SCORE_DISC, SCORE_DISC) if step.wld else (-kernels.INFINITY, kernels.INFINITY)
         driver = self._test_driver if self.options.search == "mtdf" else self._aspiration
         return driver(work, step.depth, low, high)

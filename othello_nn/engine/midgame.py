@@ -15,7 +15,7 @@ from numba import int64, uint64
 
 from othello_nn.engine.endgame import end_node, stability_bound
 from othello_nn.engine.leaf.door import leaf_begin, leaf_child, leaf_order_depth, leaf_score
-from othello_nn.engine.ordering import learnt_key, note_cut, square_key, take_best
+from othello_nn.engine.ordering import learnt_key, note_cut, rate_responses, square_key, take_best, turn_side
 from othello_nn.engine.probcut import NOT_CUT, SLOPE
 from othello_nn.engine.score import NO_MOVE, SCORE_DISC, SCORE_MAX
 from othello_nn.engine.threads import busy_slot, enter, is_busy, leave
@@ -43,9 +43,11 @@ from othello_nn.engine.workspace import (
     MOVE_BYTES,
     NODES,
     NULL_WINDOWS,
+    PASS_COSTS,
     PROBCUT,
     PROBCUT_CUTS,
     PROBCUT_T,
+    RATED_RESPONSES,
     ROOT_DONE,
     SELECTIVITY,
     SQUARE_ORDER,
@@ -128,13 +130,21 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
         if mover == ZERO:  # wiped out
             return int64(-SCORE_MAX)
         return leaf_score(ev, features, mover, opponent, empties)
-    # 3. No move: pass, or the game is over. A pass costs no depth.
+    # 3. No move: pass, or the game is over. A pass costs no depth, unless it is asked to.
     moves = legal_of(mover, opponent)
     if moves == ZERO:
         if legal_of(opponent, mover) == ZERO:
             return final_score(mover, opponent) * int64(SCORE_DISC)
         leaf_begin(ev, features, opponent, mover)
-        return -node(ev, workspace, opponent, mover, int64(-beta), int64(-alpha), depth, int64(NO_MOVE))
+        switches = load_i64(workspace, int64(SWITCHES))
+        if switches & PASS_COSTS and depth < empties:
+            depth -= int64(1)
+        if switches & RATED_RESPONSES:
+            turn_side(workspace)
+        score = -node(ev, workspace, opponent, mover, int64(-beta), int64(-alpha), depth, int64(NO_MOVE))
+        if switches & RATED_RESPONSES:
+            turn_side(workspace)
+        return score
     if depth == int64(1):
         return frontier(ev, workspace, mover, opponent, moves, alpha, beta, empties)
     # 4. The opponent's stable discs bound the score.
@@ -290,6 +300,9 @@ def node(ev, workspace, mover, opponent, alpha, beta, depth, previous):
                 note_cut(workspace, switches, empties, depth, previous, square, tried)
                 break
     # 11. Remember.
+    if switches & RATED_RESPONSES:
+        best_response = best_move if best > alpha else int64(NO_MOVE)
+        rate_responses(workspace, mover, opponent, empties, previous, best_response)
     table_store(
         bucket, mover, opponent, alpha, beta, best, best_move, depth, selectivity, load_i64(workspace, int64(TABLE_AGE))
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from numba import int64
 
+from othello_nn.engine.score import NO_MOVE
 from othello_nn.engine.workspace import (
     CUT_FIRST,
     CUT_MOVES,
@@ -17,11 +18,27 @@ from othello_nn.engine.workspace import (
     KILLER_MOVES,
     KILLERS,
     MOVE_BYTES,
+    NEXT_HISTORY,
+    NEXT_KILLERS,
+    RATED_RESPONSES,
+    RATINGS,
     RESPONSE_ORDER,
     RESPONSES,
+    SIDE,
+    STATIC_HISTORY,
+    STATIC_KILLERS,
 )
-from othello_nn.kernels.bits import load_i64, load_u64, store_i64, store_u64
+from othello_nn.kernels.bits import legal_of, load_i64, load_u64, lowest_square, store_i64, store_u64
+from othello_nn.kernels.board import ONE, ZERO
 from othello_nn.kernels.jit import kernel
+
+# Asked for together, so that all that is off by default costs one look at the switches.
+SELDOM_NOTED = HISTORY_ORDER | STATIC_HISTORY | RESPONSE_ORDER | STATIC_KILLERS
+SELDOM_ASKED = HISTORY_ORDER | STATIC_HISTORY | RESPONSE_ORDER | RATED_RESPONSES
+# IAGO raises a response's rating "by a small amount whenever it is a legal response, and by a large amount whenever it
+# is the best response (or the cause of a cutoff in the search)". How much that is, it does not say.
+LEGAL_RATING, BEST_RATING = 1, 16
+LARGEST_RATING = 1 << 29  # below the key of the table's move
 
 
 @kernel("int64(int64, int64)")
@@ -42,6 +59,19 @@ def take_best(moves, count):
     return best_key
 
 
+@kernel("void(int64, int64)")
+def _note_killer(killers, square):
+    first = load_i64(killers, int64(0))
+    if first != square:
+        store_i64(killers, int64(8), first)
+        store_i64(killers, int64(0), square)
+
+
+@kernel("void(int64, int64)")
+def _add(cell, value):
+    store_i64(cell, int64(0), load_i64(cell, int64(0)) + value)
+
+
 @kernel("void(int64, int64, int64, int64, int64, int64, int64)")
 def note_cut(workspace, switches, empties, depth, previous, square, tried):
     """A beta cut-off by the ``tried``-th move: statistics, killers, history and responses."""
@@ -50,17 +80,41 @@ def note_cut(workspace, switches, empties, depth, previous, square, tried):
     if tried == int64(1):
         store_i64(workspace, int64(CUT_FIRST), load_i64(workspace, int64(CUT_FIRST)) + int64(1))
     if switches & KILLER_MOVES:
-        killer = workspace + int64(KILLERS) + empties * int64(16)
-        first = load_i64(killer, int64(0))
-        if first != square:
-            store_i64(killer, int64(8), first)
-            store_i64(killer, int64(0), square)
-    if switches & HISTORY_ORDER:
-        cell = workspace + int64(HISTORY) + square * int64(8)
-        store_i64(cell, int64(0), load_i64(cell, int64(0)) + depth * depth)
-    if switches & RESPONSE_ORDER:
-        cell = workspace + int64(RESPONSES) + (previous * int64(64) + square) * int64(8)
-        store_i64(cell, int64(0), load_i64(cell, int64(0)) + depth * depth)
+        _note_killer(workspace + int64(KILLERS) + empties * int64(16), square)
+    if switches & SELDOM_NOTED:
+        if switches & STATIC_KILLERS:
+            _note_killer(workspace + int64(NEXT_KILLERS) + empties * int64(16), square)
+        if switches & HISTORY_ORDER:
+            _add(workspace + int64(HISTORY) + square * int64(8), depth * depth)
+        if switches & STATIC_HISTORY:
+            _add(workspace + int64(NEXT_HISTORY) + square * int64(8), depth * depth)
+        if switches & RESPONSE_ORDER:
+            _add(workspace + int64(RESPONSES) + (previous * int64(64) + square) * int64(8), depth * depth)
+
+
+@kernel("int64(int64, int64, int64)")
+def _ratings_of(workspace, empties, previous):
+    """The address of the ratings [64 squares] of the responses to ``previous``, a move by the side not to move."""
+    side = (empties + load_i64(workspace, int64(SIDE))) & int64(1)
+    return workspace + int64(RATINGS) + (side * int64(65) + previous) * int64(64 * 8)
+
+
+@kernel("void(int64, uint64, uint64, int64, int64, int64)")
+def rate_responses(workspace, mover, opponent, empties, previous, best):
+    """A node is done: raise what was legal there a little, and ``best``, if there was such a move, much."""
+    ratings = _ratings_of(workspace, empties, previous)
+    moves = legal_of(mover, opponent)
+    while moves != ZERO:
+        _add(ratings + lowest_square(moves) * int64(8), int64(LEGAL_RATING))
+        moves &= moves - ONE
+    if best != int64(NO_MOVE):
+        _add(ratings + best * int64(8), int64(BEST_RATING))
+
+
+@kernel("void(int64)")
+def turn_side(workspace):
+    """A pass, or its end: the other side is to move with as many empties."""
+    store_i64(workspace, int64(SIDE), load_i64(workspace, int64(SIDE)) ^ int64(1))
 
 
 @kernel("int64(int64)")
@@ -74,18 +128,24 @@ def _log2(value):
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def learnt_key(workspace, switches, empties, previous, square):
-    """Killers, history and responses as an ordering key, in units comparable with a sixteenth of a reply."""
+    """Killers, history and responses as an ordering key, in units comparable with a sixteenth of a reply.
+
+    Ratings are a key as they are, beside which nothing else counts.
+    """
     key = int64(0)
-    if switches & KILLER_MOVES:
+    if switches & (KILLER_MOVES | STATIC_KILLERS):
         killer = workspace + int64(KILLERS) + empties * int64(16)
         if square == load_i64(killer, int64(0)):
             key += int64(24)
         elif square == load_i64(killer, int64(8)):
             key += int64(12)
-    if switches & HISTORY_ORDER:
-        key += _log2(load_i64(workspace + int64(HISTORY), square * int64(8))) * int64(4)
-    if switches & RESPONSE_ORDER:
-        key += _log2(load_i64(workspace + int64(RESPONSES), (previous * int64(64) + square) * int64(8))) * int64(4)
+    if switches & SELDOM_ASKED:
+        if switches & (HISTORY_ORDER | STATIC_HISTORY):
+            key += _log2(load_i64(workspace + int64(HISTORY), square * int64(8))) * int64(4)
+        if switches & RESPONSE_ORDER:
+            key += _log2(load_i64(workspace + int64(RESPONSES), (previous * int64(64) + square) * int64(8))) * int64(4)
+        if switches & RATED_RESPONSES:
+            key += min(load_i64(_ratings_of(workspace, empties, previous), square * int64(8)), int64(LARGEST_RATING))
     return key
 
 

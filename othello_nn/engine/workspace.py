@@ -32,6 +32,7 @@ PROBCUT_T = 96  # deviations to allow for, in 1/1024
 SELECTIVITY = 104  # level of the above as stored in the table, 0 = nothing is cut on probability
 ROOT_DONE = 120  # root moves finished in this iteration
 BUSY = 128  # address of the table of positions other threads are in; 0 with one thread
+SIDE = 136  # 0 or 1: with the number of empties it tells who is to move; kept for RATED_RESPONSES only
 KILLERS = 192  # [64 empties · 2] squares
 HISTORY = KILLERS + 64 * 16  # [64 squares] of the mover
 RESPONSES = HISTORY + 64 * 8  # [65 last moves · 64 squares]
@@ -41,7 +42,11 @@ FRAMES = RESPONSES + 65 * 64 * 8
 MOVE_BYTES = 16
 FRAME_FEATURES = 72 * MOVE_BYTES
 FRAME_BYTES = FRAME_FEATURES + FEATURE_BYTES
-SIZE = FRAMES + 65 * FRAME_BYTES
+# Behind the frames, what only the papers' own ways of ordering need.
+NEXT_KILLERS = FRAMES + 65 * FRAME_BYTES  # as KILLERS and HISTORY: what the iteration that is running learns, …
+NEXT_HISTORY = NEXT_KILLERS + 64 * 16  # … where its moves are ordered by what the one before has learnt
+RATINGS = NEXT_HISTORY + 64 * 8  # [2 sides · 65 last moves · 64 squares]
+SIZE = RATINGS + 2 * 65 * 64 * 8
 
 
 # Bits of SWITCHES: each part of the search can be turned off for measurement.
@@ -58,8 +63,15 @@ INTERNAL_DEEPENING = 512
 PROBCUT_CUTS = 1024
 NULL_WINDOWS = 2048  # NegaScout instead of plain alpha-beta
 STABILITY_CUTS = 4096
+# How the papers have it where we do otherwise. A search in batches (``speculate.py``) knows none of them.
+PASS_COSTS = 1 << 13  # the tournament report: a pass takes a ply of the depth, but for exact searches
+TWO_PLIES = 1 << 14  # the tournament report: only every second depth is searched (read by the driver)
+STATIC_KILLERS = 1 << 15  # in place of KILLER_MOVES: those of the iteration before
+STATIC_HISTORY = 1 << 16  # KEYANO, in place of HISTORY_ORDER: that of the iterations before
+RATED_RESPONSES = 1 << 17  # IAGO, in place of RESPONSE_ORDER: every legal response is rated, halved between moves
 # The bits above all switches: with fewer empties than this number the table's best move is not tried first.
-TABLE_MOVE_EMPTIES = 16
+TABLE_MOVE_EMPTIES = 24
+# What plays best.
 EVERYTHING = 8191 & ~SQUARE_ORDER & ~HISTORY_ORDER & ~RESPONSE_ORDER
 
 
@@ -80,6 +92,25 @@ class Workspace:
     @property
     def address(self) -> int:
         return self.words.ctypes.data
+
+    def forget(self) -> None:
+        """Nothing has been learnt about the order of moves."""
+        for begin, end in ((KILLERS, FRAMES), (NEXT_KILLERS, SIZE)):
+            self.words[begin // 8 : end // 8] = 0
+
+    def begin_search(self) -> None:
+        """Another move of the game: IAGO halves what it has learnt, so that the current move's killers count most."""
+        if self[SWITCHES] & RATED_RESPONSES:
+            self.words[RATINGS // 8 :] >>= 1
+
+    def begin_iteration(self) -> None:
+        """What is static within an iteration takes up what the one before has learnt."""
+        for switch, begin, end, learnt in (
+            (STATIC_KILLERS, KILLERS, HISTORY, NEXT_KILLERS),
+            (STATIC_HISTORY, HISTORY, RESPONSES, NEXT_HISTORY),
+        ):
+            if self[SWITCHES] & switch:
+                self.words[begin // 8 : end // 8] = self.words[learnt // 8 : (learnt + end - begin) // 8]
 
     def __getitem__(self, offset: int) -> int:
         return int(self.words[offset // 8])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from othello_nn.players.base import Player, PlayerError
 from othello_nn.players.simple import FEWEST_DISCS, MOST_DISCS, SWH, OnePlyPlayer, RandomPlayer, SquareWeights
-from othello_nn.players.spec import GTP, KEYS, PlayerSpec, parse_spec
+from othello_nn.players.spec import GTP, KEYS, TERMS, PlayerSpec, parse_spec
 from othello_nn.resources import (
     BEST,
     RUNS,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 TUPLES, MODULE = "tuples:", "module:"
 TORCH_KEYS = ("device", "batch")
-SEARCH_KEYS = tuple(key for key in KEYS if key not in ("timeout", "net", *TORCH_KEYS))
+SEARCH_KEYS = tuple(key for key in KEYS if key not in ("timeout", "net", *TORCH_KEYS, *TERMS))
 NET_KEYS = (*SEARCH_KEYS, *TORCH_KEYS)
 _SHIPPED = {
     BEST: "the strongest net",
@@ -174,6 +174,14 @@ def _classical_entry(description: str, source: str) -> Entry:
     return Entry(f"search with {description}", SEARCH_KEYS, f"seconds={DEFAULT_SECONDS}", make)
 
 
+def _make_keyano(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
+    from othello_nn.players.classic.keyano import keyano_with
+    from othello_nn.players.searching import SearchPlayer
+
+    chosen = tuple((name, value) for name, value in spec.given.items() if name in TERMS)
+    return SearchPlayer(spec, keyano_with(chosen), _time_limit(seconds), rng)
+
+
 def _evaluator_entry(description: str, path: Path) -> Entry:
     def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
         from othello_nn.players.searching import SearchPlayer, table_evaluator
@@ -253,8 +261,11 @@ _CLASSICAL = {
     "iago": _classical_entry(
         "IAGO's evaluation of 1981: edges, stable discs, mobility", "players.classic.iago:iago_evaluator"
     ),
-    "keyano": _classical_entry(
-        "KEYANO's evaluation: mobility curves, lost regions, patterns", "players.classic.keyano:shipped_keyano"
+    "keyano": Entry(
+        "search with KEYANO's evaluation: mobility curves, lost regions, patterns",
+        (*SEARCH_KEYS, *TERMS),
+        f"seconds={DEFAULT_SECONDS}",
+        _make_keyano,
     ),
     "features": _classical_entry(
         "ten classical features, their weights learnt from the endgame backwards",

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from othello_nn.errors import did_you_mean
-from othello_nn.options import Number, Option, Whole, Word
+from othello_nn.options import Amount, Flag, Number, Option, Whole, Word
 from othello_nn.players.base import PlayerError
 from othello_nn.search_options import BATCH, CLOCK, DEPTH, DEVICE, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
 
@@ -54,6 +54,11 @@ class PlayerSpec:
     batch: int | None = None
     timeout: float | None = None
     net: str | None = None
+    mobility: bool | None = None
+    parity: float | None = None
+    vectors: bool | None = None
+    corners: bool | None = None
+    edges: bool | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -91,6 +96,15 @@ KEYS: dict[str, Option] = {
     "timeout": Number(None, "seconds after which a silent program counts as hung", 1e-3, 1e6),
     "net": Word(None, "the weights of `module:FILE.py:Class`: a run's name or a file", (), "a run's name or a path"),
 }
+TERMS: dict[str, Option] = {
+    "mobility": Flag(None, "the mobility curves of keyano", ("on", "off")),
+    "parity": Amount(None, "what a lost region costs keyano; the paper has 64", 0, 1000),
+    "vectors": Flag(None, "the patterns of lines of keyano", ("on", "off")),
+    "corners": Flag(None, "the patterns of corners of keyano", ("on", "off")),
+    "edges": Flag(None, "the patterns of edges of keyano", ("on", "off")),
+}
+"""Parts of an evaluation that can be switched off."""
+KEYS |= TERMS
 assert set(KEYS) == {field.name for field in dataclasses.fields(PlayerSpec)} - {"name", "text"}
 _KEY = rf"(?:{'|'.join(KEYS)})=[^\s,:'\"]*"
 _LAST_KEYS = re.compile(rf":(?={_KEY}(?:,{_KEY})*$)")

@@ -1,6 +1,7 @@
 """The opponent ``keyano``: the evaluation function of Brockington's program KEYANO, fitted to games of our own.
 
     python play.py match keyano:depth=4 swh:depth=4
+    python play.py match keyano:depth=4 keyano:depth=4,parity=off
 
 A position's value is Σ weight[moves played] · term over four terms: mobility (flipping directions through a fitted
 curve, over the board and in each quarter, with a penalty for regions a side has lost), and the sums of pattern values
@@ -11,8 +12,8 @@ in a checkpoint file like those of the nets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from othello_nn.checkpoint import Checkpoint, CheckpointError
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.players.base import PlayerError
-from othello_nn.players.classic.keyano_kernels import COUNTS, SHAPES, UNIT, WEIGHT_UNIT, WEIGHTS, Keyano
+from othello_nn.players.classic.keyano_kernels import COUNTS, SHAPES, TERMS, UNIT, WEIGHT_UNIT, WEIGHTS, Keyano
 
 FITTED = Path(__file__).resolve().parent / "fitted" / "keyano.safetensors"
 KIND = "keyano"
@@ -68,6 +69,25 @@ class KeyanoEvaluator(LeafEvaluator):
             coefficients=np.rint(coefficients * WEIGHT_UNIT).astype(np.int32),
             parity=round(parity * UNIT),
         )
+
+    def with_terms(
+        self,
+        *,
+        mobility: bool = True,
+        parity: float | bool = True,
+        vectors: bool = True,
+        corners: bool = True,
+        edges: bool = True,
+    ) -> KeyanoEvaluator:
+        """The same without some of its terms, or with another price (in mobility units) of a lost region.
+
+        The weights of the others stay what they were fitted to be beside them; ``mobility`` leaves lost regions alone.
+        """
+        coefficients = self.coefficients.copy()
+        for name, kept in (("vectors", vectors), ("corners", corners), ("edges", edges)):
+            coefficients[:, TERMS.index(name)] *= kept
+        price = self.parity if parity is True else round(parity * UNIT)
+        return replace(self, curves=self.curves * mobility, coefficients=coefficients, parity=price)
 
     def save(self, path: Path) -> None:
         """Write a file that ``load`` reads; an ``OSError`` names it."""
@@ -116,3 +136,13 @@ def shipped_keyano() -> KeyanoEvaluator:
     except FileNotFoundError:
         fit = "python -m othello_nn.fit.keyano"
         raise PlayerError(f"'keyano' needs {str(FITTED)!r}, which is not there; {fit} makes it") from None
+
+
+def keyano_with(terms: tuple[tuple[str, Any], ...]) -> KeyanoEvaluator:
+    """The shipped evaluator with (name, value) of ``with_terms``, one however many players use it."""
+    return _variant(terms) if terms else shipped_keyano()
+
+
+@lru_cache(maxsize=8)
+def _variant(terms: tuple[tuple[str, Any], ...]) -> KeyanoEvaluator:
+    return shipped_keyano().with_terms(**dict(terms)).laid_out()

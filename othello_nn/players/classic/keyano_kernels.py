@@ -202,13 +202,15 @@ def keyano_terms(ev, features, mover, opponent):
     mine, theirs = direction_planes(mover, opponent), direction_planes(opponent, mover)
     my_moves, their_moves = mine[0] | mine[1] | mine[2] | mine[3], theirs[0] | theirs[1] | theirs[2] | theirs[3]
     mobility = curve_value(ev.curves, mine) - curve_value(ev.curves, theirs)
-    lost = lost_regions(mover, opponent, my_moves) - lost_regions(opponent, mover, their_moves)
+    if ev.parity != int64(0):  # it is the dearest part
+        lost = lost_regions(mover, opponent, my_moves) - lost_regions(opponent, mover, their_moves)
+        mobility -= ev.parity * lost
     vectors = vector_sum(features, ev.origins, ev.weights)
     lane = int64(VECTOR_LANES)
     corners = corner_sum(features + int64(2) * lane, ev.origins + int64(4) * lane, ev.weights)
     lane += int64(CORNER_LANES)
     edges = edge_sum(features + int64(2) * lane, ev.origins + int64(4) * lane, ev.weights, mover | opponent)
-    return mobility - ev.parity * lost, vectors, corners, edges
+    return mobility, vectors, corners, edges
 
 
 @kernel()
