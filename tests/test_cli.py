@@ -339,7 +339,19 @@ def test_players_are_listed(play):
     assert code == 0
     for name in ("random", "most-discs", "fewest-discs", "swh", "mobility"):
         assert sum(line.startswith(f"{name} ") for line in out.splitlines()) == 1
-    for key in ("depth", "nodes", "seconds", "solve", "epsilon", "threads", "probcut", "search", "table", "clock"):
+    for key in (
+        "depth",
+        "nodes",
+        "seconds",
+        "solve",
+        "epsilon",
+        "threads",
+        "probcut",
+        "trust",
+        "search",
+        "table",
+        "clock",
+    ):
         assert f"\n  {key} " in out
     code, out, _ = play("players", "--json")
     assert {"random", "swh", "mobility"} <= {json.loads(line)["name"] for line in out.splitlines()}

@@ -37,7 +37,7 @@ def random_position(plies: int, seed: int) -> Position:
 
 def test_every_key_is_read():
     spec = parse_spec(
-        "mobility:depth=6,nodes=1000,seconds=0.5,solve=12,epsilon=0.1,threads=2,probcut=off,search=mtdf,table=8,clock=predict"
+        "mobility:depth=6,nodes=1000,seconds=0.5,solve=12,epsilon=0.1,threads=2,probcut=off,trust=1.2,search=mtdf,table=8,clock=predict"
     )
     assert spec.given == {
         "depth": 6,
@@ -47,6 +47,7 @@ def test_every_key_is_read():
         "epsilon": 0.1,
         "threads": 2,
         "probcut": False,
+        "trust": 1.2,
         "search": "mtdf",
         "table": 8.0,
         "clock": "predict",
@@ -64,7 +65,7 @@ def test_every_key_is_read():
         ("swh:depth=0", "depth is '0' in 'swh:depth=0'; it must be a whole number from 1 to 60"),
         ("swh:depth=three", "it must be a whole number from 1 to 60"),
         ("swh:epsilon=nan", "it must be a number from 0 to 1"),
-        ("swh:probcut=maybe", "it must be on or off"),
+        ("swh:probcut=maybe", "it must be on, off, multi or single"),
         ("swh:search=mcts", "it must be negascout, alphabeta or mtdf"),
         ("swh:depth=1,depth=2", "'depth' is given twice"),
         ("swh:depth=1,solve", "'solve' in 'swh:depth=1,solve' has no value"),

@@ -178,6 +178,22 @@ def test_on_when_fitted_and_only_then():
     assert total(Mobility(), 6) == total(Mobility(), 6, probcut=False)
 
 
+def test_single_cuts_at_one_depth_alone():
+    rows = ProbCut(LOG_SIGMA, LINES).rows(single=True)
+    assert {int(depth) for depth in np.nonzero((rows[:, :, 0] != NOT_CUT).any(0))[0]} == {8}
+    assert (rows[20:30, 8] == ProbCut(LOG_SIGMA, LINES).rows()[20:30, 8]).all()
+    evaluator = squares_evaluator(ProbCut(LOG_SIGMA, LINES).numbers())
+    full, single, multi = (total(evaluator, 9, probcut=way)[0] for way in (False, "single", True))
+    assert multi < single < full
+
+
+def test_trust_is_the_users():
+    evaluator = squares_evaluator()
+    careful, usual, bold = (total(evaluator, 8, trust=trust)[0] for trust in (2.5, 1.1, 0.5))
+    assert careful > usual > bold
+    assert usual == total(evaluator, 8)[0]
+
+
 def test_trust_follows_the_deviation():
     """With a huge deviation nothing is cut; the smaller it is, the more."""
     wide, usual, narrow = (

@@ -42,8 +42,10 @@ from othello_nn.search_options import (
     NODES,
     PROBCUT,
     SECONDS,
+    SINGLE,
     TABLE_MB,
     THREADS,
+    TRUST,
     Driver,
 )
 
@@ -82,7 +84,8 @@ class Options(Section):
     search: Driver = declared(DRIVER)  # noqa: RUF009 (a field, as the others)
     threads: int = declared(THREADS)
     table_mb: float = declared(TABLE_MB)
-    probcut: bool = declared(PROBCUT)
+    probcut: bool | str = declared(PROBCUT)
+    trust: float | None = declared(TRUST)
     switches: int = ws.EVERYTHING
 
 
@@ -142,7 +145,9 @@ class Engine:
         self.leaf = Mobility() if evaluator is None else getattr(evaluator, "leaf", evaluator)
         self.table = TranspositionTable(self.options.table_mb)
         fitted = getattr(evaluator, "probcut", None)
-        self._probcut = ProbCut.of(fitted).rows() if fitted is not None and self.options.probcut else None
+        self._probcut = None
+        if fitted is not None and self.options.probcut:
+            self._probcut = ProbCut.of(fitted).rows(single=self.options.probcut == SINGLE)
         lines = getattr(evaluator, "calibration", None)
         self._calibration = None if lines is None else Calibration(lines)
         self._stop = np.zeros(8, np.uint8)  # one word: the search stops while any of its bytes is set
@@ -329,6 +334,8 @@ class Engine:
     def _iteration(self, work: _Work, step: _Step) -> bool:
         """One depth with one of the three drivers; false if it was cut short."""
         deviations = SELECTIVITY_LEVELS[step.level]
+        if step.level >= DEPTH_LEVEL and step.depth < work.position.empties:
+            deviations = self.options.trust or deviations
         for space in self._workspaces:
             space[ws.SELECTIVITY] = step.level
             space[ws.PROBCUT_T] = 0 if deviations is None else round(1024 * deviations)

@@ -16,7 +16,7 @@ import numpy as np
 from othello_nn.engine.score import SCORE_DISC
 
 # Deviations allowed for at each level; level 0 is a full-width search. Higher levels cut more.
-SELECTIVITY_LEVELS = (None, 3.3, 2.6, 2.0, 1.5, 1.1, 0.7)
+SELECTIVITY_LEVELS = (None, 3.3, 2.6, 2.0, 1.5, 1.1, 0.9)
 DEPTH_LEVEL = 5
 """Of searches that end at a depth: who asks for one wants its judgement."""
 TIMED_LEVEL = 6
@@ -25,6 +25,7 @@ MIN_DEPTH = 2
 """At depth 1 the moves' leaves cost hardly more than the prediction."""
 PLAIN_MIN_DEPTH = 3
 """The least depth for numbers without lines, which were fitted to searches alone."""
+SINGLE_DEPTH = 8  # from depth 4: Buro's choice
 TERMS, PLAIN_TERMS = 8, 6
 KINDS, LINE_TERMS = 12, 5
 NOT_CUT = -1
@@ -106,12 +107,13 @@ class ProbCut:
         nothing = (line_terms(0.0, empties) * of).sum(-1)
         return (line_terms(1.0, empties) * of).sum(-1) - nothing, nothing
 
-    def rows(self) -> np.ndarray:
+    def rows(self, *, single: bool = False) -> np.ndarray:
         """``[65 empties, 65 depths, 4]`` int32 for the search: shallow depth or ``NOT_CUT``, deviation and b in score
-        units, and 1 / a in 1/``SLOPE``."""
+        units, and 1 / a in 1/``SLOPE``. ``single``: at ``SINGLE_DEPTH`` alone, as ProbCut was at first."""
         table = np.zeros((65, 65, 4), np.int32)
         table[:, :, 0] = NOT_CUT
-        for depth in range(PLAIN_MIN_DEPTH if self.lines is None else MIN_DEPTH, 61):
+        depths = range(PLAIN_MIN_DEPTH if self.lines is None else MIN_DEPTH, 61)
+        for depth in (SINGLE_DEPTH,) if single else depths:
             empties, shallow = np.arange(depth, 65), shallow_depth(depth)
             asked = empties, np.full(len(empties), depth), np.full(len(empties), shallow)
             slope, offset = self.line(*asked)

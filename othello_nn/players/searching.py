@@ -110,7 +110,7 @@ def choice_of(result: Result) -> Choice:
 
 def _options(spec: PlayerSpec, limit: Limit) -> Options:
     shallow = limit.depth is not None and limit.depth <= SHALLOW_DEPTH and (spec.solve or 0) <= SHALLOW_DEPTH
-    given = {key: spec.given[key] for key in ("threads", "probcut", "search") if key in spec.given}
+    given = {key: spec.given[key] for key in ("threads", "probcut", "trust", "search") if key in spec.given}
     return Options(table_mb=spec.table or (SHALLOW_TABLE_MB if shallow else TABLE_MB), **given)
 
 

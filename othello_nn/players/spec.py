@@ -25,7 +25,19 @@ from typing import Any
 from othello_nn.errors import did_you_mean
 from othello_nn.options import Amount, Flag, Number, Option, Whole, Word
 from othello_nn.players.base import PlayerError
-from othello_nn.search_options import BATCH, CLOCK, DEPTH, DEVICE, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
+from othello_nn.search_options import (
+    BATCH,
+    CLOCK,
+    DEPTH,
+    DEVICE,
+    DRIVER,
+    NODES,
+    PROBCUT,
+    SECONDS,
+    TABLE_MB,
+    THREADS,
+    TRUST,
+)
 
 _KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
 LIMITS = ("depth", "nodes", "seconds")
@@ -46,7 +58,8 @@ class PlayerSpec:
     solve: int | None = None
     epsilon: float | None = None
     threads: int | None = None
-    probcut: bool | None = None
+    probcut: bool | str | None = None
+    trust: float | None = None
     search: str | None = None
     table: float | None = None
     clock: str | None = None
@@ -88,6 +101,7 @@ KEYS: dict[str, Option] = {
     "epsilon": Number(None, "probability of a random move", 0, 1),
     "threads": THREADS.left_open,
     "probcut": PROBCUT.left_open,
+    "trust": TRUST,
     "search": DRIVER.left_open,
     "table": TABLE_MB.left_open,
     "clock": CLOCK.left_open,
