@@ -47,8 +47,9 @@ COHERENCE = curve(
 )
 
 
-HINTS = {"searched": 1, "exact": 64}
-"""What may be known of rows besides their games, and the largest number of each."""
+HINTS = {"searched": 1000, "exact": 64}
+"""What may be known of rows besides their games, and the largest number of each. Values are about 1, but blends of nets
+may be more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +250,7 @@ class TDLearner(Learner):
             if self.group.is_rank_0:
                 now = f"ranks of this run: {ranks} before, {self.group.size} now"
                 note(TRAIN, f"{now}; it goes on from its weights, with other games")
-        pending, kept = (_batches(own, kind, self.config.td.batch_games) for kind in (_PENDING, _KEPT))
+        pending, kept = (_batches(own, kind) for kind in (_PENDING, _KEPT))
         self._ahead.restore(pending)
         self._kept.extend(batch.mapped(lambda each: each.to(self.device)) for batch in kept)
 
@@ -291,8 +292,8 @@ def _of_rank(rank: int) -> str:
     return f"rank{rank}." if rank else ""
 
 
-def _batches(arrays: Arrays, kind: str, games: int) -> list[Experience]:
-    """The batches of a kind in a rank's part of a state, of so many games each."""
+def _batches(arrays: Arrays, kind: str) -> list[Experience]:
+    """The batches of a kind in a rank's part of a state."""
     found: list[Experience] = []
     while True:
         prefix = f"{kind}{len(found) or ''}."
@@ -300,8 +301,6 @@ def _batches(arrays: Arrays, kind: str, games: int) -> list[Experience]:
         if not batch:
             return found
         found.append(Experience.from_arrays(batch))
-        if found[-1].games.games != games:
-            raise ValueError(f"{prefix}length is of {found[-1].games.games} games, a batch has {games}")
 
 
 def float_state(net: Net) -> Arrays:
