@@ -31,6 +31,11 @@ def shorten(value: object, limit: int = 40) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def cut(text: str, limit: int) -> str:
+    """A text, or its beginning if it is long."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """The choice that was probably meant, if there is one like it."""
     near = difflib.get_close_matches(word.lower(), list(choices), n=1)
