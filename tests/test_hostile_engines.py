@@ -57,7 +57,8 @@ for line in sys.stdin:
         elif how == "a story without end":
             flood(600)
         elif how == "many digits":
-            print("search D3 " + "9" * 5000 + " 0 " + "9" * 5000 + "\\nnodestats " + "9" * 5000 + " 1\\n=== D3/" + "9" * 5000)
+            nines = "9" * 5000
+            print(f"search D3 {nines} 0 {nines}\\nnodestats {nines} 1\\n=== D3/{nines}")
     elif command == "genmove":
         if how == "an answer without end":
             os.write(1, b"= D3\\n")
@@ -171,7 +172,7 @@ def test_the_journal_of_a_flooded_tournament_is_short(hostile, tmp_path):
     journal = tmp_path / "games.jsonl"
     words = [hostile("gtp", "an answer without end"), hostile("gtp", "last words"), "--openings", "all:1"]
     assert main(["tournament", *words, "--games", "2", "--journal", str(journal)]) == 0
-    header, *lines = map(json.loads, journal.read_text().splitlines())
+    _, *lines = map(json.loads, journal.read_text().splitlines())
     assert [line["ending"] for line in lines] == ["forfeit"] * 2
     assert journal.stat().st_size < 100_000
 

@@ -10,7 +10,6 @@ from othello_nn.errors import OthelloError, cut
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
 
-
 MESSAGE_CHARACTERS, LOG_CHARACTERS = 500, 20_000
 """What is kept of a failure's message and of its log, however long the story is."""
 

@@ -110,7 +110,7 @@ class PlayerThread:
                 _wait(self._last)
 
     def hurry(self) -> None:
-        """Have what is still asked thought about for ``LAST_SECONDS`` in all; does not return before the thread ends."""
+        """Have what is still asked thought about for ``LAST_SECONDS`` in all; returns when the thread has ended."""
         left, now = LAST_SECONDS, time.monotonic()
         while self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
