@@ -33,6 +33,7 @@ __all__ = [
     "MoveNote",
     "ObfEntry",
     "RecordError",
+    "format_games",
     "format_ggf",
     "format_obf",
     "format_sgf",
@@ -92,15 +93,19 @@ def read_obf(path: str | PathLike[str], on_error: ErrorHandler | None = None) ->
 
 def write_games(path: str | PathLike[str], games: Iterable[Game]) -> None:
     """Write games in the format that the ending of the name says: .ggf, .sgf or .txt (transcripts)."""
+    Path(path).write_bytes(format_games(path, games))
+
+
+def format_games(path: str | PathLike[str], games: Iterable[Game]) -> bytes:
+    """What a file of this name has to hold."""
     path = Path(path)
     formats = {".ggf": format_ggf, ".sgf": format_sgf, ".txt": format_transcripts}
     if path.suffix.lower() not in formats:
         raise RecordError(f"{path.name}: games can be written as {', '.join(formats)}; choose one of these endings")
     try:
-        data = formats[path.suffix.lower()](games).encode()
+        return formats[path.suffix.lower()](games).encode()
     except UnicodeEncodeError as error:
         raise RecordError(f"{path.name}: a name holds half a character ({error.reason}); correct it first") from error
-    path.write_bytes(data)
 
 
 def parse_transcripts(text: str, on_error: ErrorHandler | None = None) -> list[Game]:
