@@ -5,9 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST_MESSAGE = 1000
+
 
 class OthelloError(ValueError):
-    """Input that cannot be used. Every error the game layer raises about its input is one of these."""
+    """Input that cannot be used. Every error the game layer raises about its input is one of these.
+
+    A message repeats what was given, but not at any length.
+    """
+
+    def __init__(self, message: object = ""):
+        super().__init__(cut(str(message), LONGEST_MESSAGE))
 
 
 class InvalidMoveError(OthelloError):

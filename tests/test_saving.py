@@ -8,8 +8,8 @@ import pytest
 
 from othello_nn.cli import main as cli
 from othello_nn.cli import matches, tournaments
-from othello_nn.cli.saving import save_in_one_step, why_unwritable
-from othello_nn.game.formats.files import read_games
+from othello_nn.cli.saving import why_unwritable
+from othello_nn.game.formats.files import read_games, write_games
 from othello_nn.game.notation import parse_transcript
 from othello_nn.game.record import Game
 
@@ -75,18 +75,18 @@ def test_a_journal_is_looked_at_first(tmp_path, capsys, target, reason):
 @pytest.mark.parametrize("name", ["games.ggf", "games.sgf", "games.txt"])
 def test_a_full_disk_does_not_destroy_the_older_file(tmp_path, monkeypatch, name):
     path = tmp_path / name
-    save_in_one_step(path, GAMES)
+    write_games(path, GAMES)
     before = path.read_bytes()
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        save_in_one_step(path, GAMES * 100)
+        write_games(path, GAMES * 100)
     assert path.read_bytes() == before
     assert [found.name for found in tmp_path.iterdir()] == [name]
 
 
 def test_a_match_that_cannot_be_saved_shows_its_result(tmp_path, monkeypatch, capsys):
     path = tmp_path / "games.ggf"
-    save_in_one_step(path, GAMES)
+    write_games(path, GAMES)
     monkeypatch.setattr(os, "fsync", full_disk)
     assert cli.main(["match", "swh", "random", "--games", "2", "--save", str(path)]) == 1
     shown = capsys.readouterr()
@@ -99,7 +99,7 @@ def test_a_good_target_is_left_alone(tmp_path):
     path = tmp_path / "games.ggf"
     assert why_unwritable(path) is None
     assert not path.exists()
-    save_in_one_step(path, GAMES)
+    write_games(path, GAMES)
     before = path.read_bytes()
     assert why_unwritable(path) is None
     assert path.read_bytes() == before

@@ -59,13 +59,17 @@ class Journal:
             self._file.seek(0)
             data = self._file.read()
             whole = data[: data.rfind(b"\n") + 1]
-            if data:
+            if whole or not self._header.startswith(data):  # else its first writer was stopped at once
                 self._lines = self._read(whole)
             if len(whole) < len(data):
                 self._file.truncate(len(whole))
         except BaseException:
             self.close()
             raise
+
+    @property
+    def _header(self) -> bytes:
+        return _line({"format": FORMAT, "settings": self._settings})
 
     def _locked(self) -> IO[bytes]:
         """The file, opened and ours alone."""
@@ -167,8 +171,7 @@ class Journal:
         size = 0
         try:
             size = self._file.seek(0, os.SEEK_END)
-            header = [] if size else [{"format": FORMAT, "settings": self._settings}]
-            self._write(b"".join(json.dumps(line).encode() + b"\n" for line in [*header, fields]))
+            self._write((b"" if size else self._header) + _line(fields))
             if not size:
                 self._sync_folder()
         except OSError as error:
@@ -190,6 +193,10 @@ class Journal:
                 os.fsync(handle)
             finally:
                 os.close(handle)
+
+
+def _line(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields).encode() + b"\n"
 
 
 def _read_game(line: dict[str, Any]) -> PlayedGame:

@@ -14,7 +14,7 @@ from othello_nn.arena.openings import LEOUSKI60, Opening, make_openings
 from othello_nn.arena.sprt import ACCEPT, LARGEST_ELO, REJECT, Sprt
 from othello_nn.arena.workers import Entrant
 from othello_nn.cli.base import INTERRUPTED, Failure, UsageError
-from othello_nn.cli.saving import save_in_one_step, why_unwritable
+from othello_nn.cli.saving import why_unwritable
 from othello_nn.game.record import Game
 from othello_nn.players.catalog import player_names
 from othello_nn.players.spec import KEYS
@@ -172,8 +172,10 @@ def save_games(save: str | None, games: Sequence[Game]) -> None:
     """Write the games, after what came out was shown: that is not lost if they cannot be written."""
     if save is None:
         return
+    from othello_nn.game.formats.files import write_games
+
     try:
-        save_in_one_step(Path(save), games)
+        write_games(save, games)
     except OSError as error:
         raise Failure(f"the games could not be saved in {save!r}: {error.strerror or error}") from None
 

@@ -127,7 +127,7 @@ def _show(session: Session, words: str) -> None:
 
 
 def _save(session: Session, words: str, overwrite: bool = False) -> None:
-    from othello_nn.cli.saving import save_in_one_step
+    from othello_nn.game.formats.files import write_games
 
     if not words:
         raise TerminalInputError("save needs the name of a file that ends in .ggf, .sgf or .txt")
@@ -136,7 +136,7 @@ def _save(session: Session, words: str, overwrite: bool = False) -> None:
         raise TerminalInputError(f"{words} is there already; save! {words} overwrites it")
     record = session.game.record(session.side_name(True), session.side_name(False))
     try:
-        save_in_one_step(path, [record])
+        write_games(path, [record])
     except OSError as error:
         raise TerminalInputError(f"the game could not be saved in {words}: {error.strerror or error}") from None
     session.saved.add(path)

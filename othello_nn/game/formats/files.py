@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from othello_nn.errors import OthelloError
+from othello_nn.files import write_whole
 from othello_nn.game.formats.ggf import format_ggf, parse_ggf
 from othello_nn.game.formats.obf import ObfEntry, format_obf, parse_obf
 from othello_nn.game.formats.sgf import format_sgf, parse_sgf
@@ -33,7 +34,6 @@ __all__ = [
     "MoveNote",
     "ObfEntry",
     "RecordError",
-    "format_games",
     "format_ggf",
     "format_obf",
     "format_sgf",
@@ -92,20 +92,19 @@ def read_obf(path: str | PathLike[str], on_error: ErrorHandler | None = None) ->
 
 
 def write_games(path: str | PathLike[str], games: Iterable[Game]) -> None:
-    """Write games in the format that the ending of the name says: .ggf, .sgf or .txt (transcripts)."""
-    Path(path).write_bytes(format_games(path, games))
+    """Write games in the format that the ending of the name says: .ggf, .sgf or .txt (transcripts).
 
-
-def format_games(path: str | PathLike[str], games: Iterable[Game]) -> bytes:
-    """What a file of this name has to hold."""
+    An ``OSError`` leaves an older file as it was.
+    """
     path = Path(path)
     formats = {".ggf": format_ggf, ".sgf": format_sgf, ".txt": format_transcripts}
     if path.suffix.lower() not in formats:
         raise RecordError(f"{path.name}: games can be written as {', '.join(formats)}; choose one of these endings")
     try:
-        return formats[path.suffix.lower()](games).encode()
+        data = formats[path.suffix.lower()](games).encode()
     except UnicodeEncodeError as error:
         raise RecordError(f"{path.name}: a name holds half a character ({error.reason}); correct it first") from error
+    write_whole(path, data)
 
 
 def parse_transcripts(text: str, on_error: ErrorHandler | None = None) -> list[Game]:
