@@ -4,7 +4,7 @@ Everything that trains writes this, everything that plays reads it, and neither 
 are enough. ``nets`` makes a torch net of it, ``engine/leaf/compile.py`` an evaluator for the search. In the file,
 
 * the metadata hold ``format`` (name and version), ``net`` (the net's configuration, JSON), ``info`` (recipe, metrics,
-  versions: anything JSON) and ``unit`` (see ``UNIT``);
+  versions: anything JSON), ``unit`` (see ``UNIT``) and a checksum of the whole file (``files.py``);
 * the tensors are the net's own, as ``net.NAME``, what was fitted to its searches, as ``probcut`` and ``calibration``,
   and ``checks.…``: some positions with the values the net had for them when it was saved, for whoever rebuilds it to
   compare with.
@@ -15,9 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import random
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,16 +24,20 @@ from typing import Any
 import numpy as np
 
 from othello_nn.errors import OthelloError
+from othello_nn.files import plain_file, sealed, why_damaged, write_whole
 from othello_nn.game import rules
 
 FORMAT_NAME, FORMAT_VERSION = "othello_nn.net", 1
 FORMAT = f"{FORMAT_NAME}/{FORMAT_VERSION}"
 UNIT = 128
 """Weights stored as 16-bit integers are in 1/UNIT of a disc."""
-MODE = 0o644  # a checkpoint is meant to be shared; temporary files are the owner's alone
+LARGEST = 1e6
+"""The largest weight, in discs or without a unit: what is made of so many by any net, or by the search, still is a
+number; beyond, infinities meet."""
 CHECKED_POSITIONS = 64
 _NET, _CHECKS = "net.", "checks."
 _STATE_TYPES, _STATE_WORDS = (np.float32, np.float16, np.int16, np.int64), "float32, float16, int16 or int64"
+_META = frozenset(("format", "unit", "net", "info"))
 _CHECK_TYPES = {"movers": "uint64", "opponents": "uint64", "black_to_move": "bool", "discs": "float64"}
 
 
@@ -97,16 +99,12 @@ class Checkpoint:
     calibration: np.ndarray | None = None
 
     def __post_init__(self):
-        for name, value in (("net", self.net), ("info", self.info)):
-            if not isinstance(value, dict):
-                raise CheckpointError(f"{name} must be a dictionary, not {type(value).__name__}")
-        if not isinstance(self.net.get("kind"), str):
-            raise CheckpointError("the net's configuration does not say its kind")
+        _check_dictionaries(self.net, self.info)
         for name, array in self.arrays.items():
             if array.dtype not in _STATE_TYPES:
                 raise CheckpointError(f"array {name!r} must be {_STATE_WORDS}, not {array.dtype}")
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise CheckpointError(f"array {name!r} holds numbers that are not finite")
+            if array.dtype.kind == "f":
+                self._check_floats(name, array)
         if self.probcut is not None and (
             self.probcut.dtype.kind != "f" or self.probcut.ndim != 1 or not np.isfinite(self.probcut).all()
         ):
@@ -115,6 +113,15 @@ class Checkpoint:
             self.calibration.dtype.kind != "f" or not np.isfinite(self.calibration).all()
         ):
             raise CheckpointError("calibration must be finite numbers")
+
+    def _check_floats(self, name: str, array: np.ndarray) -> None:
+        if not np.isfinite(array).all():
+            raise CheckpointError(f"array {name!r} holds numbers that are not finite")
+        if self.net["kind"] == "module" or float(np.finfo(array.dtype).max) < LARGEST:
+            return  # a user's layers may count what they like
+        largest = max(array.max(initial=0), array.min(initial=0), key=abs)
+        if abs(largest) > LARGEST:
+            raise CheckpointError(f"array {name!r} holds {largest:g}; the largest weight is {LARGEST:g}")
 
     @property
     def float_arrays(self) -> dict[str, np.ndarray]:
@@ -130,23 +137,23 @@ class Checkpoint:
 
         An ``OSError`` names the file.
         """
-        from safetensors.numpy import save
-
-        tensors = {_NET + name: np.asarray(array, order="C") for name, array in self.arrays.items()}
+        tensors = {_NET + name: array for name, array in self.arrays.items()}
         if self.probcut is not None:
             tensors["probcut"] = self.probcut.astype(np.float32)
         if self.calibration is not None:
             tensors["calibration"] = self.calibration.astype(np.float32)
         if self.checks is not None:
-            tensors |= {_CHECKS + name: np.asarray(getattr(self.checks, name), order="C") for name in _CHECK_TYPES}
+            tensors |= {_CHECKS + name: getattr(self.checks, name) for name in _CHECK_TYPES}
         meta = {"format": FORMAT, "unit": str(UNIT)}
         meta |= {name: _dump(name, value) for name, value in (("net", self.net), ("info", self.info))}
-        write_whole(Path(path), save(tensors, meta))
+        write_whole(Path(path), sealed(tensors, meta))
 
     @classmethod
     def load(cls, path: str | Path) -> Checkpoint:
         """Read a file; a ``CheckpointError`` of one line says what is wrong with it."""
         with _opened(path) as (file, meta):
+            if reason := why_damaged(path, file.metadata(), _META):
+                raise CheckpointError(f"{path}: damaged checkpoint ({reason})")
             tensors = {}
             for name in file.keys():  # noqa: SIM118 (not a dict)
                 try:
@@ -168,8 +175,16 @@ class Checkpoint:
             raise CheckpointError(f"{path}: damaged checkpoint ({error})") from None
 
 
+def _check_dictionaries(net: Any, info: Any) -> None:
+    for name, value in (("net", net), ("info", info)):
+        if not isinstance(value, dict):
+            raise CheckpointError(f"{name} must be a dictionary, not {type(value).__name__}")
+    if not isinstance(net.get("kind"), str):
+        raise CheckpointError("the net's configuration does not say its kind")
+
+
 def read_meta(path: str | Path) -> dict[str, Any]:
-    """``format``, ``net`` and ``info`` of a file, without its arrays."""
+    """``format``, ``net`` and ``info`` of a file, without its arrays, and so without a look at its checksum."""
     with _opened(path) as (_, meta):
         return {name: meta[name] for name in ("format", "net", "info")}
 
@@ -180,7 +195,7 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(path, framework="numpy") as file:
+        with safe_open(plain_file(path), framework="numpy") as file:
             yield file, _checked_meta(path, file.metadata() or {})
     except SafetensorError as error:
         reason = " ".join(str(error).split())
@@ -198,7 +213,9 @@ def _checked_meta(path: str | Path, meta: dict[str, str]) -> dict[str, Any]:
     try:
         if meta["unit"] != str(UNIT):
             raise CheckpointError(f"its unit is 1/{meta['unit']} of a disc, not 1/{UNIT}")
-        return {"format": meta["format"], "net": json.loads(meta["net"]), "info": json.loads(meta["info"])}
+        net, info = json.loads(meta["net"]), json.loads(meta["info"])
+        _check_dictionaries(net, info)
+        return {"format": meta["format"], "net": net, "info": info}
     except KeyError as error:
         raise CheckpointError(f"{path}: damaged checkpoint ({error.args[0]} is missing)") from None
     except (ValueError, RecursionError) as error:
@@ -210,24 +227,3 @@ def _dump(name: str, value: dict[str, Any]) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{name} cannot be written as JSON: {error}") from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file by new content, or leave everything as it was."""
-    partial = None
-    try:
-        handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        with open(handle, "wb") as file:  # noqa: PTH123 (an open descriptor)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # a full disk may show only here
-        os.chmod(partial, MODE)  # noqa: PTH101
-        os.replace(partial, path)  # noqa: PTH105 (tests let this fail)
-        partial = None
-    except OSError as error:
-        # mkstemp would name the temporary file.
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-    finally:
-        if partial is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)  # noqa: PTH108

@@ -357,7 +357,7 @@ def _parse(text: str) -> Any:
     """A value as TOML reads it; anything else is a word."""
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # also of a number of thousands of digits, or as many brackets
         return text
     return value if isinstance(value, bool | int | float | str | list | dict) else text  # dates are words here
 
@@ -369,11 +369,11 @@ def _assign(config: dict[str, Any], path: str, value: Any) -> None:
     elif names[0] not in Config.fields():
         raise ConfigError(f"unknown option {path!r}; {did_you_mean(names[0], Config.fields())}")
     elif names[0] in SECTIONS and len(names) == 2:
-        used = sections_of(config["learner"])  # it may have been set just before
+        # It may have been set just before.
+        learner = Config.options()["learner"].check("learner", config["learner"], ConfigError)
+        used = sections_of(learner)
         if names[0] not in used:
-            raise ConfigError(
-                f"{path!r} does nothing here: the learner {config['learner']!r} looks at {', '.join(used)}"
-            )
+            raise ConfigError(f"{path!r} does nothing here: the learner {learner!r} looks at {', '.join(used)}")
         config[names[0]] = dict(config.get(names[0], {})) | {names[1]: value}
     elif names[0] in SECTIONS or len(names) > 1:
         raise ConfigError(f"{path!r} is no option; write section.key=value, such as td.lambda=0.7")

@@ -23,6 +23,8 @@ from othello_nn.errors import OthelloError, did_you_mean, shorten
 from othello_nn.modules import class_options, full_source, named_class
 from othello_nn.options import Flag, Number, Option, Section, Several, Whole, Word, declared
 
+DEEPEST = 4
+"""Nets may be in each other so deep, and no further: each level has many copies of the next."""
 SCALE = Number(10.0, "discs that make the squash's argument 1: of a margin of so many, the value is 0.46", 0.1, 1000)
 
 
@@ -62,7 +64,17 @@ class InnerNet(Option):
     def check(self, name: str, value: Any, error: type[OthelloError] = NetError) -> NetOptions:
         if not isinstance(value, NetOptions | Mapping):
             raise error(f"a net or its configuration is needed, not {shorten(value)}")
+        if _depth(value) >= DEEPEST:
+            raise error(f"nets are nested {_depth(value) + 1} deep or more; the most is {DEEPEST}")
         return self.converted(value)  # what is wrong inside is said there
+
+
+def _depth(net: Any) -> int:
+    """How many nets are in each other, the outermost counted; no further than it matters."""
+    depth = 0
+    while isinstance(net, NetOptions | Mapping) and depth < DEEPEST:
+        net, depth = net.get("net") if isinstance(net, Mapping) else getattr(net, "net", None), depth + 1
+    return depth
 
 
 class Tuples(Option):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from othello_nn.errors import OthelloError, did_you_mean, shorten
+from othello_nn.files import write_whole
 from othello_nn.options import Flag, Number, Option, Whole, Word
 
 HOW = "FILE.py:Class"
@@ -100,8 +101,6 @@ def _remember(source: str) -> None:
     known = _remembered()
     if source in known:
         return
-    from othello_nn.checkpoint import write_whole
-
     with contextlib.suppress(OSError, RuntimeError):
         path = memory_file()
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

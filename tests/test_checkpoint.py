@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import resource
 import stat
 import subprocess
 import sys
@@ -13,8 +14,11 @@ import numpy as np
 import pytest
 from net_oracle import random_checkpoint
 
-from othello_nn.checkpoint import FORMAT, Checkpoint, CheckpointError, Checks, check_positions, read_meta
+from othello_nn.checkpoint import FORMAT, LARGEST, Checkpoint, CheckpointError, Checks, check_positions, read_meta
+from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.leaf.compile import load_evaluator, with_checks
+from othello_nn.game import Position
+from othello_nn.resources import CHECKPOINTS
 
 NET = {"kind": "ntuple", "tuples": [[0, 1, 2], [27, 36]], "stages": 3, "scale": 10.0}
 INFO = {"games": 12, "note": "λ = 0.5", "curve": [0.1, 0.2]}
@@ -123,6 +127,7 @@ def test_check_positions_cover_a_game():
         ({"info": None}, "dictionary"),
         ({"arrays": {"w": np.zeros(2)}}, "'w' must be float32, float16, int16 or int64, not float64"),
         ({"arrays": {"w": np.array([1, np.nan], np.float32)}}, "'w' holds numbers that are not finite"),
+        ({"arrays": {"w": np.array([1, -2e6], np.float32)}}, "'w' holds -2e\\+06; the largest weight is 1e\\+06"),
         ({"probcut": np.full(6, np.inf)}, "probcut"),
         ({"probcut": np.zeros((2, 3))}, "probcut"),
     ],
@@ -183,6 +188,17 @@ def test_an_interrupted_write_leaves_nothing_behind(saved, tmp_path, monkeypatch
         saved[0].save(tmp_path / "net.safetensors")
     monkeypatch.undo()
     assert names(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_removed_once_it_is_old(saved, tmp_path):
+    path = tmp_path / "net.safetensors"
+    old, young, others = (tmp_path / f".{name}.tmp" for name in (f"{path.name}.old", f"{path.name}.young", "x.old"))
+    for left in (old, young, others):
+        left.write_bytes(b"half of it")
+    for left in (old, others):
+        os.utime(left, (1e9, 1e9))
+    saved[0].save(path)
+    assert names(tmp_path) == sorted([path.name, young.name, others.name]), "somebody may still be writing it"
 
 
 def test_the_content_is_on_disk_before_it_has_the_name(saved, tmp_path, monkeypatch):
@@ -265,13 +281,51 @@ def test_damaged_files(saved, tmp_path):
     assert all(str(path) in refusal and "\n" not in refusal for refusal in refusals)
 
 
+def test_one_flipped_bit_anywhere_is_refused(saved, tmp_path):
+    content = saved[1].read_bytes()
+    header = int.from_bytes(content[:8], "little") + 8
+    path = tmp_path / "flipped.safetensors"
+    rng = random.Random(3)
+    places = [*range(8 * header), *rng.sample(range(8 * header, 8 * len(content)), 1000)]
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError) as refusal:
+            Checkpoint.load(path)
+        assert "\n" not in str(refusal.value)
+    assert "its checksum is not that of what it holds" in str(refusal.value)
+
+
+@pytest.mark.parametrize("path", sorted(CHECKPOINTS.glob("*.safetensors")), ids=lambda path: path.stem)
+def test_the_nets_that_come_with_the_program_are_whole(path):
+    Checkpoint.load(path)
+    meta = json.loads(path.read_bytes()[8 : 8 + int.from_bytes(path.read_bytes()[:8], "little")])["__metadata__"]
+    assert "crc32" in meta or path.stem == "champion"
+
+
+def test_a_file_without_a_checksum_is_older_and_read(saved, tmp_path):
+    path = rewritten(saved, tmp_path)
+    assert b"crc32" not in path.read_bytes()
+    assert Checkpoint.load(path).info == INFO
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+def test_what_has_no_end_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, what in ((tmp_path / "pipe", "a pipe"), (Path("/dev/zero"), "a device")):
+        for load in (Checkpoint.load, read_meta):
+            with pytest.raises(OSError, match=f"it is {what}, not a file"):
+                load(path)
+
+
 def rewritten(saved, tmp_path, arrays=None, **meta):
-    """The saved file with other arrays or metadata; None takes one away."""
+    """The saved file with other arrays or metadata; None takes one away. It has no checksum."""
     from safetensors import safe_open
     from safetensors.numpy import save_file
 
     with safe_open(saved[1], framework="numpy") as file:
-        metadata = file.metadata() | meta
+        metadata = file.metadata() | {"crc32": None} | meta
         tensors = {name: file.get_tensor(name) for name in file.keys()} | (arrays or {})  # noqa: SIM118
     path = tmp_path / "rewritten.safetensors"
     keep = {name: value for name, value in metadata.items() if value is not None}
@@ -360,3 +414,99 @@ def net_with(**changes) -> str:
 def test_nets_that_cannot_be_compiled(meta, words, saved, tmp_path):
     """A file in order, but not a net: said when an evaluator is made of it."""
     expect_refusal(rewritten(saved, tmp_path, **meta), *words, load=load_evaluator)
+
+
+# --- files that ask for too much -------------------------------------------------------------------------------------
+
+
+def nested(depth: int) -> dict:
+    net: dict = {"kind": "triangle", "maps": 1}
+    for _ in range(depth - 1):
+        net = {"kind": "staged", "net": net, "centres": [32.0] * 16}
+    return net
+
+
+HUGE = {
+    "a name": (NET | {"tuples": "all-2"}, "the tuples of a saved net are lists of squares, not the name 'all-2'"),
+    "a device": (NET | {"tuples": "/dev/zero"}, "not the name '/dev/zero'"),
+    "a path": (NET | {"tuples": "/etc/passwd"}, "not the name '/etc/passwd'"),
+    "inside": ({"kind": "doubled", "net": NET | {"tuples": "/etc/passwd"}}, "not the name '/etc/passwd'"),
+    "many cells": (
+        NET | {"tuples": [[*range(first, first + 10)] for first in range(0, 50)], "stages": 60, "dim": 256},
+        "its configuration is of a net of 45,349,651,489 numbers, and it holds 111",
+    ),
+    "many copies": (nested(4), "numbers, and it holds 111"),
+    "many copies of much": ({"kind": "staged", "net": {"kind": "dense", "hidden": 65536}}, "and it holds 111"),
+    "five in each other": (nested(5), "nets are nested 5 deep or more; the most is 4"),
+    "hundreds in each other": (nested(300), "nets are nested 5 deep or more; the most is 4"),
+    "no kind": ({"kind": []}, "does not say its kind"),
+    "no kind inside": ({"kind": "doubled", "net": {"kind": []}}, "unknown kind of net []"),
+    "no centres": (nested(2) | {"centres": 5}, "centres is 5; it must be a list of 1 to 16 numbers of discs"),
+    "no tuples": (NET | {"tuples": [5]}, "squares"),
+}
+
+
+@pytest.mark.parametrize("case", HUGE)
+def test_files_that_ask_for_too_much(case, saved, tmp_path):
+    """They are refused in one line that names them, before anything is made of them."""
+    from othello_nn.nets import load_net
+    from othello_nn.players import make_player
+
+    net, words = HUGE[case]
+    if case == "many copies":  # a kind of net that the next level copies sixteen times
+        net["net"]["net"]["net"]["maps"] = 100
+    path = rewritten(saved, tmp_path, net=json.dumps(net))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    expect_refusal(path, words, load=load_net)
+    expect_refusal(path, load=load_evaluator)
+    expect_refusal(path, load=lambda path: make_player(str(path)))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KB
+
+
+TUPLES = {"kind": "ntuple", "tuples": [[0, 1, 2], [27, 36]]}
+LARGE = {
+    "linear": TUPLES | {"stages": 3, "shared": True},
+    "vectors": TUPLES | {"dim": 4, "hidden": 9},
+    "heads": TUPLES | {"dim": 16, "hidden": 20, "heads": 3},
+    "triangle": {"kind": "triangle", "maps": 3},
+    "staged": {"kind": "staged", "net": {"kind": "triangle", "maps": 3}, "gate": "learned"},
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_largest_weights_still_give_numbers(name, tmp_path):
+    """Nothing that a file may hold makes a sum that is no number, or a score beyond what a game can end with."""
+    import torch
+
+    from othello_nn.nets import load_net, make_net
+
+    net, rng = make_net(LARGE[name]), np.random.default_rng(1)
+    shapes = {key: tuple(tensor.shape) for key, tensor in net.state_dict().items()}
+    arrays = {key: rng.choice(np.float32([-LARGEST, LARGEST]), shape) for key, shape in shapes.items()}
+    Checkpoint(net.config, arrays).save(path := tmp_path / "large.safetensors")
+    movers, opponents, _ = check_positions()
+    evaluator = load_evaluator(path)
+    assert np.abs(evaluator.discs(movers, opponents)).max() <= 62
+    mover, opponent = (torch.from_numpy(boards.view(np.int64)) for boards in (movers, opponents))
+    assert torch.isfinite(load_net(path).discs(mover, opponent)).all()
+    engine = Engine(evaluator, Options(table_mb=1))
+    assert all(abs(engine.search(Position.start(), Limit(depth=depth)).score) <= 64 for depth in (1, 4))
+    for key, shape in shapes.items():
+        with pytest.raises(CheckpointError, match=r"holds 3e\+38; the largest weight is 1e\+06"):
+            Checkpoint(net.config, arrays | {key: np.full(shape, 3e38, np.float32)})
+
+
+@pytest.mark.parametrize("name", [*LARGE, "dense", "doubled", "gate"])
+def test_the_numbers_of_a_net_are_known_before_it_is_made(name):
+    from othello_nn.kinds import net_options
+    from othello_nn.nets import make_net
+    from othello_nn.nets.registry import count_numbers
+
+    more = {
+        "dense": {"kind": "dense", "hidden": 5},
+        "doubled": {"kind": "doubled", "net": {"kind": "triangle", "symmetric": True, "empties": True}},
+        "gate": {"kind": "staged", "net": TUPLES, "gate": "network", "gate_units": 7},
+    }
+    config = (LARGE | more)[name]
+    made = make_net(config).state_dict()
+    assert count_numbers(net_options(config)) == sum(tensor.numel() for tensor in made.values())

@@ -448,6 +448,19 @@ def test_devices_without_end_are_refused(play, words):
     assert "is a device, not a file" in one_line(error)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="others promise memory that they do not have")
+def test_a_table_that_no_memory_is_there_for(play):
+    code, _, error = play("bestmove", "start", "--player", "swh:depth=1,table=1048576")
+    assert code == 2
+    assert "there is no memory for a table of 1.04858e+06 MB" in one_line(error)
+
+
+def test_a_number_of_thousands_of_digits_is_not_repeated(play):
+    code, _, error = play("bestmove", "start", "--player", f"swh:depth={'3' * 5000}")
+    assert code == 2
+    assert len(one_line(error)) < 400
+
+
 def test_a_missing_package_is_named(play, monkeypatch):
     def missing(name):
         raise ModuleNotFoundError("No module named 'numba'", name="numba")

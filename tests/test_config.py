@@ -177,10 +177,26 @@ def test_a_learner_set_before_its_options():
         ("net.kind=triangel", "unknown kind of net 'triangel'; did you mean 'triangle'?"),
         ("net.kind=triangle", "unknown option 'tuples' of a triangle net; choose from maps, empties, symmetric, scale"),
         ("net=5", "a configuration needs a section net with the kind of net to train"),
+        (f"games={'9' * 400}", f"games is {'9' * 37}...; it must be a whole number from 1 to 1,000,000,000,000"),
+        (f"games={'9' * 5000}", f"games is '{'9' * 36}...; it must be a whole number from 1 to 1,000,000,000,000"),
+        (f"td.lambda={'[' * 5000}", f"td.lambda is '{'[' * 36}...; it must be a number from 0 to 1"),
     ],
 )
 def test_what_is_said_of_a_mistake(setting, message):
     assert refused(QUICK.changed, [setting]) == message
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["net=5", "net.maps=3"], "a configuration needs a section net with the kind of net to train"),
+        (["learner=5", "td.lambda=0.5"], "learner is 5; it must be td, backwards, searched, leouski or evolve"),
+        (["learner=[]", "td.lambda=0.5"], "learner is []; it must be td, backwards, searched, leouski or evolve"),
+        (["net.kind=[]", "net.maps=3"], "unknown option 'net.maps'; choose from kind"),
+    ],
+)
+def test_what_is_said_of_two_that_do_not_go_together(settings, message):
+    assert refused(QUICK.changed, settings) == message
 
 
 @pytest.mark.parametrize("name", ["net.map=3", "net.net.map=3"])

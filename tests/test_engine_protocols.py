@@ -1,6 +1,7 @@
 """Our players behind GTP and NBoard's protocol: every command, and that no line can do harm."""
 
 import io
+import os
 import re
 import shlex
 import sys
@@ -210,6 +211,13 @@ def test_gtp_loads_games(gtp, tmp_path):
     path.write_text("")
     assert gtp.answer(f"loadsgf {path}") == "? cannot load file: it holds no game"
     assert gtp.game.final == START.replay("f5")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")
+def test_gtp_loads_nothing_without_an_end(gtp, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert gtp.answer("loadsgf /dev/zero") == "? cannot load file: it is a device, not a file"
+    assert gtp.answer(f"loadsgf {tmp_path / 'pipe'}") == "? cannot load file: it is a pipe, not a file"
 
 
 def test_gtp_time(gtp):

@@ -118,3 +118,37 @@ def test_applying_is_fast():
         fusion.apply(weights)
         seconds.append(time.perf_counter() - begun)
     assert min(seconds) < 0.01
+
+
+def test_many_random_tuples_are_joined_in_time():
+    """Of a cube of their number it would be many times as long: 17 s for eighty of them, once."""
+    begun = time.perf_counter()
+    shapes = Fusion(Shapes.symmetric(tuple_set("rand-80x3", 1))).shapes
+    assert len(shapes.placements) <= 63
+    assert time.perf_counter() - begun < 8  # 0.4 on a machine with nothing else to do
+
+
+@pytest.mark.parametrize(("count", "size"), [(120, 3), (250, 2), (128, 8), (3000, 4)])
+def test_what_is_too_much_is_soon_refused(count, size):
+    rng = random.Random(5)
+    tuples = [rng.sample(range(64), size) for _ in range(count)]
+    begun = time.perf_counter()
+    with pytest.raises(ValueError, match=r"lookups (become \d+|are|of \d+ shapes are) .*(more than|too many)"):
+        Fusion(Shapes.symmetric(tuples))
+    assert time.perf_counter() - begun < 15
+
+
+def test_shapes_without_symmetry_are_bounded_too():
+    rng = random.Random(6)
+    placements = tuple(Placement(i, tuple(rng.sample(range(64), 3))) for i in range(1000))
+    with pytest.raises(ValueError, match=r"1000 lookups of \d+ shapes are too many to be joined"):
+        Fusion(Shapes((3,) * 1000, placements))
+
+
+def test_joined_tables_have_a_largest_size():
+    """A file of a megabyte may stand for tables of many gigabytes."""
+    shapes = Shapes.symmetric(tuple_set("rand-20x3", 1))
+    fusion = Fusion(shapes)
+    thin = np.broadcast_to(np.float32(0), (60, shapes.cells, 2000))
+    with pytest.raises(ValueError, match="too large to be compiled"):
+        fusion.apply(thin)

@@ -1,5 +1,6 @@
 """N-tuples in the League's text format: reading, writing, errors, and the player a file makes."""
 
+import os
 import random
 from pathlib import Path
 
@@ -111,6 +112,23 @@ def test_files_that_are_no_texts_are_refused(tmp_path):
     for path in (tmp_path / "binary", tmp_path / "missing", tmp_path):
         with pytest.raises(LeagueFormatError, match=str(path)):
             read_tuples(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")
+def test_what_has_no_end_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, what in ((Path("/dev/zero"), "a device"), (tmp_path / "pipe", "a pipe")):
+        with pytest.raises(LeagueFormatError, match=f"'{path}' cannot be read: it is {what}, not a file"):
+            read_tuples(path)
+        with pytest.raises(LeagueFormatError, match=f"it is {what}, not a file"):
+            make_player(f"tuples:{path}")
+
+
+def test_weights_whose_sum_is_no_number():
+    with pytest.raises(LeagueFormatError, match="3 finite weights, none beyond ±1e"):
+        Tuple(((0,), (63,)), (-1e308, 0.0, 1e308))
+    large = Tuple(((0,), (63,)), (-1e30, 0.0, 1e30))
+    assert tuples_evaluator([large, large], "large").discs(*(np.array([x], np.uint64) for x in (1, 2**63))) == 0
 
 
 @pytest.mark.parametrize(

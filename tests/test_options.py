@@ -10,6 +10,7 @@ import pytest
 
 from othello_nn import kinds, options
 from othello_nn.config import SECTIONS, Config
+from othello_nn.engine import Limit, Options
 from othello_nn.errors import OthelloError
 from othello_nn.kinds import KINDS
 from othello_nn.options import (
@@ -192,3 +193,18 @@ def test_flags(capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(["--share", "2"])
     assert "argument --share: '2' is not a share from 0 to 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: Limit(nodes=10**30), "limit.nodes is 1000000000000000000000000000000; it must be a whole"),
+        (lambda: Limit(nodes=10**5000), "limit.nodes is a huge number; it must be a whole number from 1"),
+        (lambda: Limit(seconds=10**400), "limit.seconds is 1000"),
+        (lambda: Options(table_mb=10**30), "table_mb is 1000"),
+    ],
+)
+def test_limits_of_a_search_have_limits(made, words):
+    with pytest.raises(OptionError) as refused:
+        made()
+    assert str(refused.value).startswith(words)

@@ -1,18 +1,22 @@
 """The package as people get it: one import for everything, a wheel with all it needs, commands with their names."""
 
+import ast
 import json
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import othello_nn
 from othello_nn import program, resources
@@ -145,6 +149,47 @@ def test_the_command_for_training_runs_train_py_of_a_checkout(monkeypatch, capsy
     assert scripts.train() == 0
     assert json.loads(capsys.readouterr().out)["preset"] == "league"
     assert Path(sys.modules.pop("train").__file__) == ROOT / "train.py"
+
+
+# --- what it needs ---------------------------------------------------------------------------------------------------
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+IMPORTED_AS = {"PIL": "pillow"}
+
+
+def test_whatever_is_imported_is_declared():
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            found |= {name.split(".")[0] for name in names}
+    found -= {"othello_nn", "train", *sys.stdlib_module_names}
+    declared = {Requirement(line).name.lower() for line in PROJECT["dependencies"]}
+    declared |= {Requirement(line).name.lower() for line in PROJECT["optional-dependencies"].get("web", [])}
+    assert {IMPORTED_AS.get(name, name) for name in found} <= declared
+
+
+def test_numba_is_bounded_since_private_parts_of_it_are_used():
+    [numba] = [Requirement(line) for line in PROJECT["dependencies"] if line.startswith("numba")]
+    assert any(part.operator == "<" for part in numba.specifier)
+
+
+def test_the_tests_run_with_versions_that_are_known():
+    """All that the tests need is pinned within what is declared, by versions alone: no place, no build for a GPU."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {}
+    for line in (line for line in lines if not line.startswith("#")):
+        name, equals, version = line.partition("==")
+        assert equals
+        assert re.fullmatch(r"[0-9.]+", version), f"{line} is more than a version"
+        pinned[name.lower().replace("_", "-")] = version
+    for line in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]):
+        needed = Requirement(line)
+        if needed.name != "setuptools":  # builds, and is what the system has
+            assert needed.specifier.contains(pinned[needed.name.lower()]), line
+    assert "-c constraints.txt" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 # --- the wheel -------------------------------------------------------------------------------------------------------

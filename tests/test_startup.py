@@ -3,8 +3,11 @@
 Nothing that may happen to the cache stops a program.
 """
 
+import errno
 import importlib
+import io
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -14,6 +17,7 @@ from pathlib import Path
 import numba
 import pytest
 from numba.core import caching
+from patience import HANG_SECONDS
 
 import othello_nn
 from othello_nn.kernels import jit
@@ -345,3 +349,126 @@ def test_a_kernel_that_is_in_no_file_is_not_kept(package):
     exec(INNER, namespace)
     assert (namespace["step"](5), hits(namespace["step"])) == (6, 0)
     assert not list(jit.cache_folder().rglob("*.nb?"))
+
+
+# --- each thing that can happen to a file of the cache costs a compilation, and no more -------------------------------
+
+
+def flipped(data: bytes, place: float) -> bytes:
+    """With one bit changed, so far into it."""
+    changed = bytearray(data)
+    changed[int(place * (len(data) - 1))] ^= 1
+    return bytes(changed)
+
+
+def of_another_version(data: bytes) -> bytes:
+    """An index as another Numba writes it: its version comes first."""
+    stream = io.BytesIO(data[:-4])
+    pickle.load(stream)
+    content = pickle.dumps("0.0.1", protocol=-1) + stream.read()
+    return content + jit._checksum(content)
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("place", [0, 0.1, 0.3, 0.5, 0.7, 0.9, 1])
+def test_a_flipped_bit_is_noticed(package, suffix, place):
+    """In the machine code it would otherwise run."""
+    load_outer()
+    for path in jit.cache_folder().rglob(f"*.{suffix}"):
+        path.write_bytes(flipped(path.read_bytes(), place))
+    outer = load_outer()
+    assert (outer.twice(5), hits(outer.twice), hits(outer.step)) == (7, 0, 0)
+    outer = load_outer()
+    assert (outer.twice(5), hits(outer.twice), hits(outer.step)) == (7, 1, 1)
+
+
+def test_what_another_version_wrote_is_compiled_again(package):
+    load_outer()
+    for path in jit.cache_folder().rglob("*.nbi"):
+        path.write_bytes(of_another_version(path.read_bytes()))
+    outer = load_outer()
+    assert (outer.twice(5), hits(outer.twice)) == (7, 0)
+    assert hits(load_outer().twice) == 1
+
+
+def test_code_without_its_index_and_an_index_without_its_code(package):
+    for suffix in ("nbi", "nbc"):
+        load_outer()
+        for path in jit.cache_folder().rglob(f"*.{suffix}"):
+            path.unlink()
+        outer = load_outer()
+        assert (outer.twice(5), hits(outer.twice)) == (7, 0)
+        assert hits(load_outer().twice) == 1
+
+
+def test_a_folder_where_a_file_should_be(package):
+    load_outer()
+    for path in list(jit.cache_folder().rglob("*.nb?")):
+        path.unlink()
+        path.mkdir()
+    for _ in range(2):
+        outer = load_outer()
+        assert (outer.twice(5), hits(outer.twice)) == (7, 0)
+
+
+@pytest.mark.parametrize("call", ["open", "replace", "write"])
+def test_a_folder_that_cannot_be_written(package, monkeypatch, call):
+    """Whoever may do everything is refused nothing, so the system's refusal is played."""
+
+    def refused(*arguments, **keywords):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    if call == "open":
+        monkeypatch.setattr(caching, "open", refused, raising=False)
+    elif call == "replace":
+        monkeypatch.setattr(os, "replace", refused)
+    else:
+        monkeypatch.setattr(jit, "_checksum", refused)
+    outer = load_outer()
+    assert outer.twice(5) == 7
+    monkeypatch.undo()
+    assert not [path for path in package.parent.rglob("*.nb?*") if path.is_file()], "nothing half written"
+
+
+FULL = """
+import resource, sys
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), hard))
+sys.path.insert(0, sys.argv[2])
+from othello_nn.kernels import jit
+from pathlib import Path
+jit.PACKAGE = Path(sys.argv[2]) / "stamped"
+from stamped.outer import twice
+print(twice(5), sum(twice.stats.cache_hits.values()))
+"""
+
+
+def start_full(package: Path, most_bytes: int) -> subprocess.Popen:
+    environment = os.environ | {"PYTHONPATH": str(Path(othello_nn.__file__).parents[1])}
+    environment |= {"NUMBA_CACHE_DIR": str(package.parent / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", FULL, str(most_bytes), str(package.parent)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environment, **pipes)
+
+
+def answer(process: subprocess.Popen) -> str:
+    out, err = process.communicate(timeout=HANG_SECONDS)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    return out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a limit of POSIX")
+@pytest.mark.parametrize("most_bytes", [0, 10, 2000])
+def test_a_disk_that_is_full_while_code_is_written(package, most_bytes):
+    """At the first compilation there is room for nothing, for half a name, for an index without its code."""
+    assert answer(start_full(package, most_bytes)) == "7 0\n"
+    assert answer(start_full(package, 10**9)) == "7 0\n"
+    assert answer(start_full(package, 10**9)) == "7 1\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a limit of POSIX")
+def test_two_processes_at_once(package):
+    both = [start_full(package, 10**9) for _ in range(2)]
+    assert {answer(process).split()[0] for process in both} == {"7"}
+    assert answer(start_full(package, 10**9)) == "7 1\n"

@@ -2,6 +2,7 @@
 
 import doctest
 import itertools
+import os
 
 import pytest
 from hypothesis import given
@@ -118,9 +119,13 @@ def test_the_seed_chooses_the_snakes():
         ("no/such.txt", "no/such.txt: tuples cannot be read: No such file"),
         ("rows+no.txt", "no.txt: tuples cannot be read: No such file"),
         (".", ".: tuples cannot be read: Is a directory"),
+        ("/dev/zero", "/dev/zero: tuples cannot be read: it is a device, not a file"),
+        ("rows+a.pipe", "a.pipe: tuples cannot be read: it is a pipe, not a file"),
     ],
 )
-def test_names_that_cannot_be_used(name, message):
+def test_names_that_cannot_be_used(name, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("a.pipe")
     with pytest.raises(TupleSetError) as caught:
         tuple_set(name)
     assert message in str(caught.value)

@@ -20,6 +20,7 @@ import numpy as np
 from numba import int64, uint64
 
 from othello_nn.engine.score import NO_MOVE, SCORE_MAX
+from othello_nn.errors import OthelloError
 from othello_nn.kernels.bits import load_u64, prefetch, store_u64
 from othello_nn.kernels.board import ZERO
 from othello_nn.kernels.jit import kernel
@@ -42,11 +43,14 @@ class TranspositionTable:
         size = (self.entries + WAYS) * ENTRY_BYTES
         # Anonymous pages come zeroed and cost nothing until touched. Huge pages save most TLB misses; only private
         # ones may be.
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            self._memory.madvise(mmap.MADV_HUGEPAGE)
-        else:
-            self._memory = mmap.mmap(-1, size)
+        try:
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+                self._memory.madvise(mmap.MADV_HUGEPAGE)
+            else:
+                self._memory = mmap.mmap(-1, size)
+        except OSError as error:
+            raise OthelloError(f"there is no memory for a table of {megabytes:g} MB ({error.strerror})") from None
         self.words = np.frombuffer(self._memory, dtype=np.uint64)
         self.age = 1
 

@@ -7,18 +7,22 @@ on stderr.
 
 The compiled code lies in the user's cache folder, in a checkout as in an installed package: a folder for each package,
 so that two of them do not fight, and in it one for each Python, Numba and stamp. What nobody will load again is removed
-when a new one is made. The cache can never stop the program: what cannot be read is compiled again, a user without a
-cache folder gets one beside the sources, and where nothing can be written nothing is kept.
+when a new one is made. The cache can never stop the program: what cannot be read is compiled again, as is what is not
+to the bit what was written (every file ends with its checksum), a user without a cache folder gets one beside the
+sources, and where nothing can be written nothing is kept.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import os
 import shutil
 import sys
-from contextlib import suppress
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +123,37 @@ class _CacheImpl(caching.CompileResultCacheImpl):
     _locator_classes = [_Locator]  # noqa: RUF012 (Numba's own attribute)
 
 
+class _CheckedFiles(caching.IndexDataCacheFile):
+    """An index and code, each with its checksum behind it: a flipped bit in code would run, and do anything."""
+
+    @contextmanager
+    def _open_for_write(self, filepath) -> Iterator[io.BytesIO]:
+        with super()._open_for_write(filepath) as file:
+            content = io.BytesIO()
+            yield content
+            file.write(content.getvalue() + _checksum(content.getvalue()))
+
+    def _load_index(self):
+        if not Path(self._index_path).exists():
+            return {}
+        _check(self._index_path)
+        return super()._load_index()
+
+    def _load_data(self, name):
+        _check(self._data_path(name))
+        return super()._load_data(name)  # pickles have an end: what is behind it is not looked at
+
+
+def _checksum(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(4, "little")
+
+
+def _check(path: str) -> None:
+    content = Path(path).read_bytes()
+    if content[-4:] != _checksum(content[:-4]):
+        raise ValueError(f"{path} is damaged")
+
+
 class _Files:
     """A function's files: an index and the code of each signature.
 
@@ -129,8 +164,8 @@ class _Files:
     def __init__(self, folder: str, name: str, stamp: object):
         self._folder, self._name, self._stamp = folder, name, stamp
 
-    def _of(self, key: tuple[Any, ...]) -> caching.IndexDataCacheFile:
-        return caching.IndexDataCacheFile(self._folder, f"{self._name}-{_digest(str(key[0]).encode())}", self._stamp)
+    def _of(self, key: tuple[Any, ...]) -> _CheckedFiles:
+        return _CheckedFiles(self._folder, f"{self._name}-{_digest(str(key[0]).encode())}", self._stamp)
 
     def load(self, key):
         return self._of(key).load(key)

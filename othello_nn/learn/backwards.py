@@ -44,7 +44,7 @@ from othello_nn.kernels.chance import (
 )
 from othello_nn.kernels.jit import kernel
 from othello_nn.kernels.parallel import in_threads, parts_of
-from othello_nn.learn.learner import Learner
+from othello_nn.learn.learner import Learner, array_in, counts_in
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import NTupleNet
 
@@ -211,15 +211,31 @@ class BackwardsLearner(Learner):
         return arrays
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        for name in ("weights", "player"):
-            # Compiled code does not look where it reads.
-            if name in arrays and arrays[name].shape != self.weights.shape:
-                raise ValueError(f"{name} has the shape {arrays[name].shape}")
-        self.weights = arrays["weights"].astype(np.float32)
-        self.games, self.stages_done = (int(count) for count in arrays["counts"])
+        self.weights = array_in(arrays, "weights", self.weights).copy()
+        self.games, self.stages_done = counts_in(arrays, "counts", 2)
+        rounds = self.options.positions
+        if self.stages_done < self.stages * len(rounds):
+            fits = 0 <= self._games_of_stage() < rounds[self.stages_done // self.stages]
+        else:
+            fits = (self.games, self.stages_done) == (self.stages * sum(rounds), self.stages * len(rounds))
+        if not fits:
+            raise ValueError(f"counts are {self.games} games and {self.stages_done} stages, which do not go together")
         if "player" in arrays:
-            self.player = TableEvaluator("player", self.shapes, arrays["player"], self.stage_of_empties)
-        self._slabs = [Labelled(*(arrays[n] for n in ("movers", "opponents", "labels")))] if "labels" in arrays else []
+            player = array_in(arrays, "player", self.evaluator().weights)
+            self.player = TableEvaluator("player", self.shapes, player, self.stage_of_empties)
+        self._slabs = [self._labelled(arrays)] if "labels" in arrays else []
+
+    def _labelled(self, arrays: dict[str, np.ndarray]) -> Labelled:
+        """The positions of the stage at hand, from a state."""
+        count = min(arrays["movers"].size, self._games_of_stage())
+        likes = {"movers": np.empty(count, np.uint64), "opponents": np.empty(count, np.uint64)}
+        likes["labels"] = np.empty(count, np.float32)
+        found = Labelled(*(array_in(arrays, name, like) for name, like in likes.items()))
+        if (found.movers & found.opponents).any():
+            raise ValueError("movers and opponents have a square in common")
+        if (np.abs(found.labels) > 64).any():
+            raise ValueError("labels must be from -64 to 64 discs")
+        return found
 
     def _empties(self, stage: int) -> tuple[int, int]:
         """Fewest and most empties to learn a stage from: one more on each side, so that values do not jump."""

@@ -37,7 +37,7 @@ from othello_nn.engine.leaf.shapes import Shapes
 from othello_nn.engine.oneply import new_scratch
 from othello_nn.errors import OthelloError
 from othello_nn.kernels.parallel import in_threads
-from othello_nn.learn.learner import Learner
+from othello_nn.learn.learner import Learner, array_in, counts_in
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import make_net
 from othello_nn.nets.ntuple import NTupleNet
@@ -175,5 +175,7 @@ class EvolutionLearner(Learner):
         if arrays["population"].shape != self.population.shape:
             found, wanted = (list(array.shape) for array in (arrays["population"], self.population))
             raise OthelloError(f"the saved population is {found}, this run's {wanted}: other parents or other tuples")
-        self.population, self.fitness = arrays["population"].copy(), arrays["fitness"].copy()
-        self.games, self.generation = int(arrays["games"][0]), int(arrays["generation"][0])
+        (self.games,), (self.generation,) = counts_in(arrays, "games"), counts_in(arrays, "generation")
+        self.population = array_in(arrays, "population", self.population).copy()
+        if self.generation:  # before the first there are no scores
+            self.fitness = array_in(arrays, "fitness", self.fitness).copy()

@@ -36,6 +36,8 @@ from othello_nn.nets import ModuleNet, Net, load_net, make_net
 from othello_nn.resources import NoNetError, find_net
 
 Arrays = dict[str, np.ndarray]
+MOST_COUNTED = 10**15
+"""Of games, steps and the like: no run comes near it, and nothing that is made of it leaves 64 bits."""
 
 
 class TrainingError(OthelloError):
@@ -119,6 +121,29 @@ class Learner(ABC):
 
     @abstractmethod
     def restore(self, arrays: Arrays) -> None: ...
+
+
+# --- what a state holds is looked at: compiled code does not look where it reads --------------------------------------
+
+
+def counts_in(arrays: Mapping[str, np.ndarray], name: str, many: int = 1) -> list[int]:
+    """So many whole numbers of a state."""
+    found = arrays[name]
+    if found.shape != (many,) or found.dtype.kind != "i" or not ((found >= 0) & (found <= MOST_COUNTED)).all():
+        raise ValueError(f"{name} must be {many} whole numbers from 0 to {MOST_COUNTED:,}")
+    return found.tolist()
+
+
+def array_in(arrays: Mapping[str, np.ndarray], name: str, like: np.ndarray) -> np.ndarray:
+    """An array of a state, if it can take the place of another."""
+    found = arrays[name]
+    if found.shape != like.shape:
+        raise ValueError(f"{name} has the shape {found.shape}, not {like.shape}")
+    if found.dtype != like.dtype:
+        raise ValueError(f"{name} is of type {found.dtype}, not {like.dtype}")
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise ValueError(f"{name} holds numbers that are not finite")
+    return found
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -36,7 +36,7 @@ from othello_nn.kernels.bits import flips_of, legal_of, lowest_square, popcount
 from othello_nn.kernels.board import ONE, START, ZERO, after, final_score, play, side_to_move
 from othello_nn.kernels.chance import ALWAYS, happens, random_stream
 from othello_nn.kernels.jit import kernel
-from othello_nn.learn.learner import Learner
+from othello_nn.learn.learner import Learner, array_in, counts_in
 from othello_nn.learn.td.statistics import TD_ERROR
 from othello_nn.learn.td.trajectory import MOST_MOVES
 from othello_nn.learn.triangle_kernels import (
@@ -281,8 +281,8 @@ class LeouskiLearner(Learner):
         return self._arrays() | {"games": np.array([self.games])}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.games = int(arrays["games"][0])
-        self._set(arrays)
+        (self.games,) = counts_in(arrays, "games")
+        self._set({name: array_in(arrays, name, now) for name, now in self._arrays().items()})
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """Copies of the parameters as the net's ``state_dict`` names and shapes them."""

@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from othello_nn.checkpoint import Checkpoint, read_meta, write_whole
+from othello_nn.checkpoint import Checkpoint, read_meta
 from othello_nn.config import Config
 from othello_nn.errors import OthelloError, did_you_mean
+from othello_nn.files import remove_leftovers, sealed, why_damaged, write_whole
 from othello_nn.players.catalog import is_built_in
 from othello_nn.resources import CONFIG_FILE, NET_FILE, RUNS, find_run, is_run_name
 
 FORMAT_NAME, FORMAT_VERSION = "othello_nn.state", 1
+_META = frozenset(("format", "config"))
 
 
 class RunError(OthelloError):
@@ -111,16 +113,19 @@ class Run:
                 path.unlink()
             self.folder.rmdir()
 
+    def clean(self) -> None:
+        """Remove what a process that was killed has left half written. Nobody else works on the run."""
+        for path in (self.state_path, self.net_path, self.folder / CONFIG_FILE):
+            remove_leftovers(path)
+
     def write_config(self) -> None:
         text = json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False)
         write_whole(self.folder / CONFIG_FILE, text.encode())
 
     def save_state(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Replace the state; an ``OSError`` leaves the one before as it was."""
-        from safetensors.numpy import save
-
         meta = {"format": f"{FORMAT_NAME}/{FORMAT_VERSION}", "config": json.dumps(self.config.as_dict())}
-        write_whole(self.state_path, save({name: np.asarray(a, order="C") for name, a in arrays.items()}, meta))
+        write_whole(self.state_path, sealed(arrays, meta))
 
     def load_state(self) -> dict[str, np.ndarray]:
         """The arrays of the last state saved."""
@@ -130,7 +135,8 @@ class Run:
             raise RunError(f"the run {self.name!r} was stopped before its first state was saved: start it anew")
         try:
             with safe_open(self.state_path, framework="numpy") as file:
-                name, _, version = (file.metadata() or {}).get("format", "").partition("/")
+                meta = file.metadata() or {}
+                name, _, version = meta.get("format", "").partition("/")
                 if name != FORMAT_NAME:
                     raise RunError(f"{self.state_path}: not a training state of this program")
                 if version != str(FORMAT_VERSION):
@@ -138,8 +144,10 @@ class Run:
                         f"{self.state_path}: this is version {version} of the format {name}, "
                         f"this program reads {FORMAT_VERSION}"
                     )
+                if reason := why_damaged(self.state_path, meta, _META):
+                    raise RunError(f"{self.state_path}: damaged: {reason}")
                 return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-        except SafetensorError as error:
+        except (SafetensorError, TypeError, AttributeError) as error:  # the others are types that NumPy does not have
             reason = " ".join(str(error).split())
             raise RunError(f"{self.state_path}: not a readable training state ({reason})") from None
 

@@ -11,13 +11,15 @@ import math
 import signal
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from othello_nn.checkpoint import Checkpoint
+from othello_nn.errors import OthelloError
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner, TrainingError, is_out_of_memory, origin
 from othello_nn.learn.runs import Run, versions
@@ -128,6 +130,7 @@ class Trainer:
         return self
 
     def _begin(self) -> None:
+        self.run.clean()
         self._logger = Logger(self.run.folder, self.learner.games)
         self.strength.remember(self.learner)
         if not self.learner.games:
@@ -247,22 +250,31 @@ class Trainer:
             self._logger.histograms(net, self.learner.games)
 
     def save(self) -> None:
-        """The state, then the net. If that fails, training goes on: the disk may have room again next time."""
+        """The state, then the net, which is smaller and may fit where the state does not. If that fails, training goes
+        on: the disk may have room again next time."""
         self._check_metrics()
         state = self.learner.state()  # all ranks have a part in it
         if not self.is_rank_0:
             return
+        seconds = time.monotonic() - self._started
+        failed = [
+            self._why_unsaved(self.run.state_path, lambda: self.run.save_state(state | self.strength.state())),
+            self._why_unsaved(self.run.net_path, lambda: self.run.save_net(self.checkpoint(seconds))),
+        ]
+        lines = [line for line in failed if line]
+        if lines and not self._unsaved:
+            note(TRAIN, f"{lines[0][0]} could not be saved: {lines[0][1]}; training goes on")
+        self._unsaved = lines[0][1] if lines else ""
+
+    def _why_unsaved(self, path: Path, save: Callable[[], None]) -> tuple[str, str] | None:
+        """What could not be saved and why, if it could not."""
         try:
-            self.run.save_state(state | self.strength.state())
-            self.run.save_net(self.checkpoint(time.monotonic() - self._started))
-            self._unsaved = ""
-        except (OSError, NetError) as error:
-            what, reason = self.run.net_path, str(error)
-            if isinstance(error, OSError):
-                what, reason = error.filename, error.strerror or str(error)
-            if not self._unsaved:
-                note(TRAIN, f"{what} could not be saved: {reason}; training goes on")
-            self._unsaved = reason
+            save()
+        except OSError as error:
+            return error.filename or str(path), error.strerror or str(error)
+        except OthelloError as error:
+            return str(path), str(error)
+        return None
 
     def checkpoint(self, seconds: float) -> Checkpoint:
         """The net as players take it, with the recipe that made it."""

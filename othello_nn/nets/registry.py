@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,26 @@ import numpy as np
 import torch
 
 from othello_nn.checkpoint import UNIT, Checkpoint, Checks, check_positions
-from othello_nn.kinds import ModuleOptions, net_options
-from othello_nn.modules import ModuleError, name_class
+from othello_nn.errors import OthelloError, shorten
+from othello_nn.kinds import (
+    DenseOptions,
+    DoubledOptions,
+    ModuleOptions,
+    NetOptions,
+    NTupleOptions,
+    StagedOptions,
+    TriangleOptions,
+    net_options,
+)
+from othello_nn.modules import name_class
 from othello_nn.nets.base import Net, NetError, make_net
 from othello_nn.nets.module import ModuleNet
 from othello_nn.nets.ntuple import NTupleNet
+from othello_nn.nets.tuple_sets import check_tuples
 from othello_nn.resources import find_net
+
+LITTLE = 1 << 20
+"""Numbers that a net may ask for whatever its file holds: 4 MB, so that what is wrong can be said of its arrays."""
 
 
 def export(
@@ -91,15 +104,43 @@ def load_net(source: Checkpoint | str | Path, module: type[torch.nn.Module] | st
     if not isinstance(source, Checkpoint):
         source = Checkpoint.load(find_net(source) if isinstance(source, str) else source)
     try:
-        net = make_net(source.net) if module is None else _of_class(source.net, module)
-    except ModuleError as error:
+        options = net_options(source.net)
+        _check_size(options, sum(array.size for array in source.arrays.values()))
+        net = make_net(options) if module is None else _of_class(options, module)
+    except OthelloError as error:
         raise NetError(f"{where}: {error}") from None
     _put_in(net, source, where)
     return net
 
 
-def _of_class(config: Mapping[str, Any], module: type[torch.nn.Module] | str) -> ModuleNet:
-    options = net_options(config)
+def _check_size(options: NetOptions, held: int) -> None:
+    """A file is somebody's: memory is only asked for what it holds itself, or for little."""
+    if (asked := count_numbers(options)) > max(2 * held, LITTLE):
+        raise NetError(f"its configuration is of a net of {asked:,} numbers, and it holds {held:,}")
+
+
+def count_numbers(options: NetOptions) -> int:
+    """How many numbers a net's state has, found without making it; 0 for kinds of which only the net itself knows."""
+    match options:
+        case TriangleOptions(maps=maps):
+            return maps * (20 if options.empties else 10) + 2 * maps * (1 if options.symmetric else 8) + 1
+        case DenseOptions(hidden=hidden):
+            return (64 + 2) * hidden + 1
+        case NTupleOptions(tuples=str()):
+            raise NetError(f"the tuples of a saved net are lists of squares, not the name {shorten(options.tuples)}")
+        case NTupleOptions(stages=stages, dim=dim, hidden=hidden, heads=heads):
+            cells = 1 + sum(3 ** len(squares) for squares in check_tuples(options.tuples))
+            head = (dim + 2) * hidden + 1 + (dim if heads > 1 else 0)
+            return (stages + (options.shared and stages > 1)) * cells * dim + (heads * head if dim > 1 else 0)
+        case StagedOptions(centres=centres):
+            gate = (128 + 1 + len(centres)) * options.gate_units + len(centres) if options.gate == "network" else 0
+            return len(centres) * (count_numbers(options.net) + 65) + gate
+        case DoubledOptions(net=inner):
+            return 2 * count_numbers(inner)
+    return 0
+
+
+def _of_class(options: NetOptions, module: type[torch.nn.Module] | str) -> ModuleNet:
     if not isinstance(options, ModuleOptions):
         raise NetError(f"a {options.kind} net is no module of a user's own")
     made_of = name_class(module) if isinstance(module, str) else module

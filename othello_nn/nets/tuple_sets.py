@@ -27,6 +27,7 @@ from pathlib import Path
 
 from othello_nn.engine.leaf.shapes import LONGEST, PATTERNS, WIDE, symmetric_placements
 from othello_nn.errors import InvalidMoveError, OthelloError, did_you_mean, shorten
+from othello_nn.files import plain_file
 from othello_nn.game.syntax import parse_square
 
 Tuples = tuple[tuple[int, ...], ...]
@@ -87,7 +88,7 @@ def check_tuples(tuples: Sequence[Sequence[int]]) -> Tuples:
 def read_tuples(path: str | Path) -> Tuples:
     """The tuples of a text file."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = plain_file(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise TupleSetError(f"{path}: tuples cannot be read: {reason}") from None

@@ -123,8 +123,10 @@ def table_evaluator(path: Path, device: str | None = None, batch: int | None = N
         raise PlayerError(f"there is no evaluator at {str(path)!r}") from None
     except OSError as error:
         raise PlayerError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
+    except PlayerError:
+        raise
     except ValueError as error:
-        raise PlayerError(str(error)) from None
+        raise PlayerError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
 def net_evaluator(net: Any, name: str, device: str | None = None, batch: int | None = None) -> Any:

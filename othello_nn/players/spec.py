@@ -22,12 +22,14 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from othello_nn.errors import did_you_mean
+from othello_nn.errors import did_you_mean, shorten
 from othello_nn.options import Number, Option, Whole, Word
 from othello_nn.players.base import PlayerError
 from othello_nn.search_options import BATCH, CLOCK, DEPTH, DEVICE, DRIVER, NODES, PROBCUT, SECONDS, TABLE_MB, THREADS
 
 _KEYS_FOLLOW = re.compile(r":(?=[A-Za-z_-]*=)")
+LONGEST_SHOWN = 200
+"""Characters of a specification that a message repeats."""
 LIMITS = ("depth", "nodes", "seconds")
 COMMANDS = GTP, NBOARD = "gtp:", "nboard:"
 """What stands before the command of another program."""
@@ -115,5 +117,6 @@ def parse_spec(text: str) -> PlayerSpec:
         try:
             values[key] = KEYS[key].read(value)
         except ValueError:
-            raise PlayerError(f"{key} is {value!r} in {text!r}; it must be {KEYS[key].values}") from None
+            where = shorten(text, LONGEST_SHOWN)
+            raise PlayerError(f"{key} is {shorten(value)} in {where}; it must be {KEYS[key].values}") from None
     return PlayerSpec(name, text, **values)

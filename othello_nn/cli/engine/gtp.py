@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TextIO
 
 from othello_nn import __version__
 from othello_nn.cli.engine.thread import PlayerThread, with_move
 from othello_nn.errors import OthelloError
+from othello_nn.files import plain_file
 from othello_nn.game.formats.sgf import parse_sgf
 from othello_nn.game.position import Position
 from othello_nn.game.record import Game
@@ -207,7 +207,7 @@ class GtpEngine:
         if before is not None and not (_INTEGER.fullmatch(before) and int(before) > 0):
             raise GtpError("syntax error: not the number of a move")
         try:
-            games = parse_sgf(Path(path).read_text(encoding="utf-8", errors="replace"))
+            games = parse_sgf(plain_file(path).read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise GtpError(f"cannot load file: {reason}") from None

@@ -21,9 +21,11 @@ import torch
 
 from othello_nn.checkpoint import check_positions
 from othello_nn.config import Config, ConfigError, Searched
+from othello_nn.engine.calibration import Calibration
 from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator, compile_net, load_evaluator
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.leaf.tables import LeafEvaluator
+from othello_nn.engine.probcut import ProbCut
 from othello_nn.fit.calibration import fit_calibration
 from othello_nn.fit.probcut import FitError, fit_evaluator
 from othello_nn.kernels.parallel import parts_of
@@ -34,7 +36,7 @@ from othello_nn.learn.data.picture import picture_of_errors
 from othello_nn.learn.data.searched import Play, searched_games
 from othello_nn.learn.data.store import ASIDE, EXACT, Part, StoreError, read
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.learner import Arrays, Learner, TrainingError, init_path, seed_of
+from othello_nn.learn.learner import Arrays, Learner, TrainingError, array_in, counts_in, init_path, seed_of
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import Net, NTupleNet, make_net
 from othello_nn.program import TRAIN, note
@@ -368,15 +370,19 @@ class SearchedLearner(Learner):
 
     def restore(self, arrays: Arrays) -> None:
         for name, part in self._fit.vectors._asdict().items():
-            given = arrays[f"net.{name}"]
-            # Compiled code does not look where it reads.
-            if given.shape != part.shape:
-                raise ValueError(f"net.{name} has the shape {given.shape}")
-            part[:] = given
+            part[:] = array_in(arrays, f"net.{name}", part)
         self._fit.take()
-        self.generation, fitting, self.learnt, self._count, self.games = (int(each) for each in arrays["where"])
+        self.generation, fitting, self.learnt, self._count, self.games = counts_in(arrays, "where", 5)
+        last = len(self.options.positions)
+        most = self._passes(self.generation) * self._count
+        if fitting > 1 or self.generation + fitting > last or self.learnt > most:
+            raise ValueError(f"where is {arrays['where'].tolist()}, which this run cannot be at")
         self.fitting = bool(fitting)
         self.probcut, self.calibration = arrays.get("probcut"), arrays.get("calibration")
+        if self.probcut is not None:
+            ProbCut(self.probcut)
+        if self.calibration is not None:
+            Calibration(self.calibration)
 
 
 def _of_generation(settings: tuple[int, ...], generation: int) -> int:

@@ -10,9 +10,9 @@ from othello_nn.config import Config
 from othello_nn.engine.leaf.compile import Evaluator
 from othello_nn.engine.leaf.embedded import Head
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.learner import Arrays
+from othello_nn.learn.learner import Arrays, array_in
 from othello_nn.learn.td.embedding import SIZE, SUM, EmbeddingTables
-from othello_nn.learn.td.learners import Experience, TDLearner, float_state
+from othello_nn.learn.td.learners import Experience, TDLearner, float_state, restore_net
 from othello_nn.learn.td.update import HEAD_SHARE
 from othello_nn.nets import Net, NTupleNet
 from othello_nn.program import TRAIN, note
@@ -95,8 +95,7 @@ class EmbeddingLearner(TDLearner):
         return cells | {f"head.{name}": part for name, part in head.items()}
 
     def _restore_weights(self, arrays: Arrays) -> None:
-        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-        self._net.load_state_dict({n.removeprefix("net."): t for n, t in tensors.items() if n.startswith("net.")})
+        restore_net(self._net, arrays)
         parts = self._parts()
         own = bool(parts.keys() & arrays.keys())
         self._take(self._net, exactly=own)
@@ -106,7 +105,4 @@ class EmbeddingLearner(TDLearner):
             )
             return
         for name, part in parts.items():
-            # Compiled code does not look where it reads.
-            if arrays[name].shape != part.shape:
-                raise ValueError(f"{name} has the shape {arrays[name].shape}")
-            part[:] = arrays[name]
+            part[:] = array_in(arrays, name, part)

@@ -26,7 +26,7 @@ from othello_nn.config import Config
 from othello_nn.engine.leaf.compile import Evaluator, why_not_compiled
 from othello_nn.learn.device import pinned
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.learner import Arrays, Learner, is_out_of_memory, seed_of
+from othello_nn.learn.learner import Arrays, Learner, array_in, counts_in, is_out_of_memory, seed_of
 from othello_nn.learn.td import numba_targets
 from othello_nn.learn.td.actor import Exploration, play_numbered
 from othello_nn.learn.td.ahead import Ahead
@@ -45,6 +45,11 @@ COHERENCE = curve(
     "rate/coherence",
     "temporal coherence: how well a weight's errors agree, 0 to 1, mean over those that have moved",
 )
+
+
+HINTS = {"searched": 1000, "exact": 64}
+"""What may be known of rows besides their games, and the largest number of each. Values are about 1, but blends of nets
+may be more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +71,15 @@ class Experience:
 
     @staticmethod
     def from_arrays(arrays: Arrays) -> Experience:
-        hints = {name: torch.from_numpy(arrays.pop(name)) for name in ("searched", "exact") if name in arrays}
-        return Experience(Trajectory.from_arrays(arrays), **hints)
+        """The inverse of ``arrays``; a ``ValueError`` if they are no games."""
+        hints = {name: arrays.pop(name) for name in HINTS if name in arrays}
+        games = Trajectory.from_arrays(arrays)
+        for name, hint in hints.items():
+            if hint.shape != tuple(games.mover.shape) or hint.dtype != np.float32:
+                raise ValueError(f"{name} is {hint.dtype} {list(hint.shape)}, the games {list(games.mover.shape)}")
+            if (np.abs(hint) > HINTS[name]).any():  # false for NaN, which stands for what is not known
+                raise ValueError(f"{name} holds numbers beyond ±{HINTS[name]}")
+        return Experience(games, **{name: torch.from_numpy(hint) for name, hint in hints.items()})
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Experience:
         """With every tensor changed, as by a copy to another place."""
@@ -226,17 +238,21 @@ class TDLearner(Learner):
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
-        self.games, self.steps = int(arrays["games"][0]), int(arrays["steps"][0])
+        (self.games,), (self.steps,) = counts_in(arrays, "games"), counts_in(arrays, "steps")
+        if self.steps > self.games:
+            raise ValueError(f"{self.steps} steps are more than {self.games} games")
         self._restore_weights(arrays)
-        ranks, prefix = int(arrays.get("world_size", [1])[0]), _of_rank(self.group.rank)
+        (ranks,) = counts_in(arrays, "world_size") if "world_size" in arrays else (1,)
+        prefix = _of_rank(self.group.rank)
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         if ranks != self.group.size:
             own = {}  # they would be other games with other numbers: played anew
             if self.group.is_rank_0:
                 now = f"ranks of this run: {ranks} before, {self.group.size} now"
                 note(TRAIN, f"{now}; it goes on from its weights, with other games")
-        self._ahead.restore(_batches(own, _PENDING))
-        self._kept.extend(batch.mapped(lambda each: each.to(self.device)) for batch in _batches(own, _KEPT))
+        pending, kept = (_batches(own, kind) for kind in (_PENDING, _KEPT))
+        self._ahead.restore(pending)
+        self._kept.extend(batch.mapped(lambda each: each.to(self.device)) for batch in kept)
 
     @abstractmethod
     def _like(self, config: Config) -> TDLearner:
@@ -289,3 +305,12 @@ def _batches(arrays: Arrays, kind: str) -> list[Experience]:
 
 def float_state(net: Net) -> Arrays:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
+
+
+def restore_net(net: Net, arrays: Arrays) -> None:
+    """A net's weights from a state, where they are called ``net.NAME``."""
+    now = float_state(net)
+    if odd := sorted({f"net.{name}" for name in now} ^ {name for name in arrays if name.startswith("net.")}):
+        raise ValueError(f"{odd[0]} is {'missing' if odd[0] not in arrays else 'not part of this net'}")
+    checked = {name: array_in(arrays, f"net.{name}", like) for name, like in now.items()}
+    net.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in checked.items()})

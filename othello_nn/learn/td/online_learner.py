@@ -10,7 +10,7 @@ from othello_nn.config import Config
 from othello_nn.engine.leaf.compile import Evaluator
 from othello_nn.engine.leaf.shapes import symmetric
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.learner import Arrays, seed_of
+from othello_nn.learn.learner import Arrays, array_in, seed_of
 from othello_nn.learn.td.learners import Experience, TDLearner
 from othello_nn.learn.td.merge import Merger
 from othello_nn.learn.td.online import LinearTables
@@ -86,10 +86,7 @@ class OnlineLearner(TDLearner):
     def _restore_weights(self, arrays: Arrays) -> None:
         arrays = as_table_state(arrays, self.config)
         for name in ("weights", "sums", "magnitudes"):
-            # Compiled code does not look where it reads.
-            if arrays[name].shape != self.tables.weights.shape:
-                raise ValueError(f"{name} has the shape {arrays[name].shape}")
-            setattr(self.tables, name, arrays[name].astype(np.float32))
+            setattr(self.tables, name, array_in(arrays, name, self.tables.weights).copy())
         if self._merger is not None:
             self._merger.begin()
 
@@ -110,7 +107,8 @@ def as_table_state(arrays: Arrays, config: Config) -> Arrays:
         return arrays
     weights, error = arrays["net.weight"], _error(config)
     sums, sizes = (arrays.get(f"optimiser.0.{name}", np.zeros_like(weights)).reshape(weights.shape) for name in _KEPT)
-    return arrays | {"weights": weights, "sums": error * sums, "magnitudes": abs(error) * sizes}
+    kept = {"sums": error * sums, "magnitudes": abs(error) * sizes}
+    return arrays | {"weights": weights} | {name: array.astype(np.float32) for name, array in kept.items()}
 
 
 def as_torch_state(arrays: Arrays, config: Config) -> Arrays:

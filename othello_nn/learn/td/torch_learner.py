@@ -14,11 +14,11 @@ from othello_nn.config import Config
 from othello_nn.engine.leaf.compile import Evaluator, compile_net
 from othello_nn.learn.device import begin_copy, pinned
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.learner import Arrays, first_net, seed_of
+from othello_nn.learn.learner import Arrays, array_in, first_net, seed_of
 from othello_nn.learn.td import torch_targets
 from othello_nn.learn.td.asking import Sparing
 from othello_nn.learn.td.batch import transform
-from othello_nn.learn.td.learners import Experience, TDLearner, float_state
+from othello_nn.learn.td.learners import Experience, TDLearner, float_state, restore_net
 from othello_nn.learn.td.numba_targets import exact_margins
 from othello_nn.learn.td.online_learner import as_torch_state
 from othello_nn.learn.td.rivals import TorchOpponent
@@ -168,8 +168,7 @@ class TorchLearner(TDLearner):
 
     def _restore_weights(self, arrays: Arrays) -> None:
         arrays = as_torch_state(arrays, self.config)
-        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-        self._net.load_state_dict({n.removeprefix("net."): t for n, t in tensors.items() if n.startswith("net.")})
+        restore_net(self._net, arrays)
         if "cells.sums" in arrays:
             note(
                 TRAIN, "this run has learnt game by game so far; its weights go on, the sizes of their steps begin anew"
@@ -177,7 +176,6 @@ class TorchLearner(TDLearner):
             return
         for number, state in enumerate(self.improve.states()):
             for name, value in state.items():
-                saved = tensors[f"optimiser.{number}.{name}"]
-                if saved.numel() != value.numel():
-                    raise ValueError(f"optimiser.{number}.{name} has the shape {list(saved.shape)}")
-                value.copy_(saved.view(value.shape))
+                key = f"optimiser.{number}.{name}"
+                saved = array_in({key: arrays[key].reshape(-1)}, key, value.reshape(-1).cpu().numpy())
+                value.copy_(torch.from_numpy(np.array(saved)).view(value.shape))

@@ -105,14 +105,31 @@ class Trajectory:
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, np.ndarray]) -> Trajectory:
-        """The inverse of ``arrays``."""
+        """The inverse of ``arrays``, which may come from a file."""
         fields = _ROWS | _GAMES
         for name in arrays:
             if name not in fields:
                 raise OthelloError(f"unknown array {name!r} of a trajectory; {did_you_mean(name, fields)}")
         if missing := [name for name in fields if name not in arrays]:
             raise OthelloError(f"a trajectory lacks the array {missing[0]!r}")
-        return Trajectory(**{name: torch.from_numpy(np.array(arrays[name])) for name in fields})
+        made = Trajectory(**{name: torch.from_numpy(np.array(arrays[name])) for name in fields})
+        made._check_values()
+        return made
+
+    def _check_values(self) -> None:
+        """An error unless the numbers are those of games: kernels take them for places in memory."""
+        if self.rows > MOST_MOVES:
+            raise OthelloError(f"a trajectory has at most {MOST_MOVES} rows, not {self.rows}")
+        for name, low, high in (("length", 0, self.rows), ("margin", -64, 64), ("sign", -1, 1)):
+            numbers = getattr(self, name)
+            if ((numbers < low) | (numbers > high)).any():
+                what = " rows" if name == "length" else ""
+                raise OthelloError(f"a trajectory's {name} must be from {low} to {high}{what}")
+        for name in ("explored", "black_to_move"):
+            if (getattr(self, name).view(torch.uint8) > 1).any():
+                raise OthelloError(f"a trajectory's {name} must be true or false")
+        if (self.mover & self.opponent).any():
+            raise OthelloError("a trajectory has a mover and an opponent on one square")
 
     def _tensors(self) -> dict[str, Tensor]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

@@ -17,7 +17,7 @@ import torch
 
 from othello_nn.arena.league import LeaguePlayer, league
 from othello_nn.engine.leaf.compile import Evaluator, compile_net, leaf_pair, why_not_compiled
-from othello_nn.learn.learner import Arrays, Learner
+from othello_nn.learn.learner import MOST_COUNTED, Arrays, Learner, array_in
 from othello_nn.learn.td.asking import Duel
 from othello_nn.learn.td.learners import float_state
 from othello_nn.learn.td.rivals import TorchOpponent, opponent_evaluator
@@ -121,11 +121,15 @@ class Strength:
         for key, array in arrays.items():
             if key.startswith(_STATE):
                 games, _, name = key.removeprefix(_STATE).partition(".")
+                if not (games.isdecimal() and int(games) <= MOST_COUNTED):
+                    raise ValueError(f"{key} is of no number of games")
                 found.setdefault(int(games), {})[name] = array
-        shapes = {name: array.shape for name, array in float_state(net).items()}
+        now = float_state(net)
         for each in found.values():
-            if {name: array.shape for name, array in each.items()} != shapes:
+            if each.keys() != now.keys():
                 raise ValueError("an earlier net has another shape")
+            for name in now:
+                array_in(each, name, now[name])
         self.selves = [Self(games, net.config, found[games]) for games in sorted(found)]
 
     def _score(self, now: Self, opponent: object, epsilon: float, opening_plies: int) -> float:

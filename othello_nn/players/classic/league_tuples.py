@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from othello_nn.errors import OthelloError, shorten
+from othello_nn.files import plain_file
 
 if TYPE_CHECKING:
     from othello_nn.engine.leaf.tables import TableEvaluator
@@ -30,6 +31,8 @@ LONGEST = 10
 """Squares of a tuple: what a compiled lookup holds."""
 LARGEST_DISCS = 60
 """The League's weights have no unit; an evaluator has them scaled so that no position is worth more than this."""
+LARGEST_WEIGHT = 1e30
+"""Larger ones have sums that are no numbers."""
 _WORD = re.compile(r"[{}]|[^\s{}]+")
 
 
@@ -54,8 +57,10 @@ class Tuple:
                 raise LeagueFormatError(
                     f"a placement needs different squares 0 to 63, not {' '.join(map(str, squares))}"
                 )
-        if len(self.weights) != 3**self.size or not all(map(math.isfinite, self.weights)):
-            raise LeagueFormatError(f"a tuple of {self.size} needs {3**self.size} finite weights")
+        if len(self.weights) != 3**self.size or not all(abs(each) <= LARGEST_WEIGHT for each in self.weights):
+            raise LeagueFormatError(
+                f"a tuple of {self.size} needs {3**self.size} finite weights, none beyond ±{LARGEST_WEIGHT:g}"
+            )
 
     @property
     def size(self) -> int:
@@ -150,7 +155,7 @@ def _parse_tuple(words: _Words, which: str) -> Tuple:
 def read_tuples(path: str | Path) -> list[Tuple]:
     """The tuples of a file."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = plain_file(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise LeagueFormatError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
