@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.faults import plan, protocols, solver, texts
+from benchmarks.faults import plan, protocols, solver, stored, texts
 from benchmarks.faults.trials import Tally
 
 ROOT = Path(__file__).resolve().parent.parent
 INPUTS = int(os.environ.get("OTHELLO_EXAMPLES", 150))
-KINDS = texts.KINDS | protocols.KINDS | {"solver": solver.solver}
+KINDS = texts.KINDS | protocols.KINDS | {"solver": solver.solver, "nets, damaged": stored.damaged_nets}
 
 
 @pytest.mark.parametrize("kind", KINDS)

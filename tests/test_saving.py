@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import train
 from othello_nn.cli import main as cli
 from othello_nn.cli import matches, tournaments
 from othello_nn.cli.saving import why_unwritable
@@ -103,3 +104,24 @@ def test_a_good_target_is_left_alone(tmp_path):
     before = path.read_bytes()
     assert why_unwritable(path) is None
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--run", "there"], "there is a run 'there' already"),
+        (["--run", "../up"], "cannot be a run's name"),
+        (["--run", "swh"], "since a player is called that"),
+        (["--runs", "file/runs"], "cannot be made"),
+    ],
+)
+def test_a_run_is_looked_at_before_the_net_that_it_starts_from(tmp_path, monkeypatch, capsys, words, reason):
+    """A preset that starts from another's net trains that first, for minutes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "there").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(train, "train", lambda job: pytest.fail("a net is trained"))
+    monkeypatch.setattr("othello_nn.cli.train.shipped_nets", dict)
+    preset = ["--preset", "triangle", "--set", "init=quick", "--games", "100", "--runs", "runs"]
+    assert train.main([*preset, *words]) == 2
+    assert reason in capsys.readouterr().err
