@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.faults import plan, protocols, solver, stored, texts
+from benchmarks.faults.checked import try_checked
 from benchmarks.faults.trials import Tally
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,3 +78,11 @@ def test_a_long_run_is_long_enough():
     assert sum(rows.values()) >= 1_000_000
     assert rows["solver against negamax"] >= 50_000
     assert rows["kill -9 of training"] + rows["kill -9 of training in two ranks"] >= 100
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="trials run in copies of a process")
+def test_forged_states_in_kernels_that_look_where_they_write():
+    found = try_checked("checked", 20, 1)
+    assert found.wrong == []
+    assert found.tried == 20

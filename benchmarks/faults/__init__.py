@@ -14,11 +14,13 @@ from collections.abc import Callable
 from functools import partial
 
 from benchmarks.faults import deaths, protocols, solver, stored, texts
+from benchmarks.faults.checked import try_checked
 from benchmarks.faults.deaths import PATIENCE
 from benchmarks.faults.trials import HANG_SECONDS, SHOWN, Tally, Trial, try_many
 from benchmarks.harness import BenchmarkError, Report, Settings, benchmark, markdown_table
 
 INPUTS, QUICK_INPUTS, SEED = 20_000, 600, 1
+CHECKED = "states, forged, bounds checked"
 
 
 def plan(inputs: int) -> list[tuple[str, str, Callable[[], Trial], int, float]]:
@@ -32,11 +34,11 @@ def plan(inputs: int) -> list[tuple[str, str, Callable[[], Trial], int, float]]:
         count = max(least, round(share * inputs))
         found.extend((row or kind, kind, make, count, patience) for kind, make in kinds.items())
 
-    add("", texts.KINDS, 0.058)
-    add("", protocols.KINDS, 0.058)
+    add("", texts.KINDS, 0.06)
+    add("", protocols.KINDS, 0.06)
     add("", {name: stored.KINDS[name] for name in ("nets, damaged", "states, damaged")}, 0.06, patience=PATIENCE)
-    add("", {"nets, forged": stored.forged_nets}, 0.02, patience=PATIENCE)
-    add("", {"states, forged": stored.forged_states}, 0.01, patience=PATIENCE)
+    add("", {"nets, forged": stored.forged_nets}, 0.002, patience=PATIENCE)
+    add("", {"states, forged": stored.forged_states}, 0.002, patience=PATIENCE)
     add("solver against negamax", {"solver": solver.solver}, 0.05)
     add("hostile engines", {"hostile engines": protocols.hostile_engines}, 0.0005, 3, PATIENCE)
     # A hundred kills in a million inputs, and each preset at least once.
@@ -58,18 +60,24 @@ def faults(settings: Settings) -> Report:
     inputs = settings.inputs or settings.size(INPUTS, QUICK_INPUTS)
     rows: dict[str, Tally] = {}
     seconds: dict[str, float] = {}
-    for row, kind, make, count, patience in plan(inputs):
-        begun = time.monotonic()
-        found = try_many(kind, make, count, SEED, patience=patience)
+
+    def count(row: str, found: Tally, begun: float) -> None:
         total = rows.setdefault(row, Tally(row))
-        total.tried, total.refused, total.accepted = (
-            total.tried + found.tried, total.refused + found.refused, total.accepted + found.accepted,
-        )  # fmt: skip
+        total.tried += found.tried
+        total.refused += found.refused
+        total.accepted += found.accepted
         total.wrong += found.wrong
         seconds[row] = seconds.get(row, 0.0) + time.monotonic() - begun
-        print(f"  {kind}: {found.tried} tried, {len(found.wrong)} wrong", file=sys.stderr, flush=True)
+        print(f"  {found.kind}: {found.tried} tried, {len(found.wrong)} wrong", file=sys.stderr, flush=True)
         for line in found.wrong[:SHOWN]:
             print(f"    {line}", file=sys.stderr, flush=True)
+
+    for row, kind, make, times, patience in plan(inputs):
+        begun = time.monotonic()
+        count(row, try_many(kind, make, times, SEED, patience=patience), begun)
+    if not settings.quick:  # it compiles everything once more
+        begun = time.monotonic()
+        count(CHECKED, try_checked(CHECKED, max(20, inputs // 1000), SEED), begun)
     return _report(list(rows.values()), seconds, inputs)
 
 

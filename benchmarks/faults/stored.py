@@ -226,12 +226,15 @@ def _bytes_of(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     return {name: (str(array.dtype), array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
-def forged_states() -> Trial:
+STATES = ["quick", "embedding", "triangle", "own", "triangle-leouski", "evolve", "backwards", "champion"]
+
+
+def forged_states(presets: list[str] | None = None) -> Trial:
     from othello_nn.learn.distributed import Group
     from othello_nn.learn.make import make_learner
     from othello_nn.learn.trainer import Trainer
 
-    states = _States(["quick", "embedding", "triangle", "own", "triangle-leouski", "evolve", "backwards", "champion"])
+    states = _States(presets or STATES)
     read = {preset: _read(run.state_path) for preset, run in states.runs.items()}
 
     def trial(rng: random.Random) -> bool:

@@ -201,7 +201,7 @@ def _line(fields: dict[str, Any]) -> bytes:
 
 def _read_game(line: dict[str, Any]) -> PlayedGame:
     """A game as ``add`` writes it; whatever is not of the right kind is an error."""
-    numbers = [_whole(line[name]) for name in ("number", "black", "white")]
+    number, black_player, white_player = (_whole(line[name]) for name in ("number", "black", "white"))
     black, white = (_text(line["names"][side]) for side in (0, 1))
     game = Game(
         start=Position.parse(line["start"]),
@@ -216,8 +216,8 @@ def _read_game(line: dict[str, Any]) -> PlayedGame:
         white_clock=line["clock"],
         place="othello_nn",
     )
-    efforts = [_effort(**line[name]) for name in ("black_effort", "white_effort")]
-    return PlayedGame(*numbers, game, *efforts, _text(line["log"]))
+    efforts = (_effort(**line["black_effort"]), _effort(**line["white_effort"]))
+    return PlayedGame(number, black_player, white_player, game, *efforts, _text(line["log"]))
 
 
 def _whole(value: Any, low: int = 0, high: int = 2**63) -> int:
