@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.faults.texts import some_games
-from benchmarks.faults.trials import Trial, Wrong
+from benchmarks.faults.trials import LOOK_SECONDS, Trial, Wrong
 
 PATIENCE = 900.0
 """Seconds after which a program hangs: what it has to do first may be to compile."""
@@ -118,9 +118,14 @@ class Programs:
         started = self.start(words, folder, len(seconds))
         begun = time.monotonic()
         for child, when in sorted(zip(started, seconds, strict=True), key=lambda pair: pair[1]):
-            time.sleep(max(0.0, begun + when - time.monotonic()))
+            while time.monotonic() < begun + when and not _is_over(child):
+                time.sleep(min(LOOK_SECONDS, max(0.0, begun + when - time.monotonic())))
             kill([child])
         self.finish(started)
+
+
+def _is_over(process: int) -> bool:
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def kill(processes: Sequence[int]) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
-import time
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,20 +193,22 @@ class _States:
 
 
 def _stop_midway(program: Programs, preset: str, folder: Path) -> None:
-    """Kill a run after it has saved a state and before its end."""
-    from othello_nn.checkpoint import read_meta
+    """Have a run killed when it has saved its first state."""
+    from othello_nn.learn.trainer import Trainer
 
-    folder.mkdir()
-    begun = time.monotonic()
-    program(words(preset), folder)
-    seconds = time.monotonic() - begun
-    for part in (0.9, 0.8, 0.95, 0.7, 0.97, 0.6, 0.85, 0.99):
-        fresh(folder)
-        program.killed(words(preset), folder, [part * seconds])
-        net = folder / "runs/run/net.safetensors"
-        if net.exists() and read_meta(net)["info"]["progress"] < 1:
-            return
-    raise RuntimeError(f"{preset} could not be stopped in the middle: {(folder / 'said.txt').read_text()[-1500:]}")
+    def run_and_die(arguments: list[str]) -> int:
+        save = Trainer.save
+
+        def save_and_die(trainer: Trainer) -> None:
+            save(trainer)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        Trainer.save = save_and_die  # type: ignore[method-assign]
+        return program.run(arguments)
+
+    fresh(folder)
+    if Programs(run_and_die)(words(preset), folder) != [-signal.SIGKILL]:
+        raise RuntimeError(f"{preset} could not be stopped: {(folder / 'said.txt').read_text()[-1500:]}")
 
 
 def damaged_states() -> Trial:
