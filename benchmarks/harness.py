@@ -59,8 +59,11 @@ class Settings:
     files: tuple[Path, ...] = ()
     revision: str | None = None
     minutes: float | None = None
+    inputs: int | None = None
 
     def __post_init__(self):
+        if self.inputs is not None and self.inputs < 1:
+            raise BenchmarkError(f"--inputs is {self.inputs}; it must be at least 1")
         if self.minutes is not None and not 0 < self.minutes < 1e4:
             raise BenchmarkError(f"--minutes is {self.minutes}; it must be more than 0")
         given: dict[str, Any] = {"threads": self.threads, "table_mb": self.table_mb}

@@ -28,6 +28,7 @@ from benchmarks import (
     champion,
     device,
     embedding,
+    faults,
     harness,
     learner,
     learning,
@@ -59,6 +60,7 @@ MODULES = (
     strength,
     accuracy,
     against,
+    faults,
 )
 NAMES = [name for module in MODULES for name, item in BENCHMARKS.items() if item.run.__module__ == module.__name__]
 EVERYTHING = "all"
@@ -83,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--table-mb", type=float, metavar="MB", help="transposition table, where not part of the test")
     parser.add_argument("--evaluator", metavar="NET", help="a net's name, a run's or a file (champion)")
     parser.add_argument("--minutes", type=float, metavar="M", help="training of each net in embedding-… (3; sizes 1)")
+    parser.add_argument("--inputs", type=int, metavar="N", help="what `faults` tries in all (20,000; long: 1,000,000)")
     parser.add_argument("--revision", metavar="R", help="what `against` compares with, such as HEAD~1")
     return parser
 
@@ -114,6 +117,7 @@ def _measure(name: str, settings: Settings, keep: bool, document: bool) -> bool:
     words = [name, *(path.name for path in settings.files if BENCHMARKS[name].takes_files)]
     words += [] if settings.threads is None else ["--threads", str(settings.threads)]
     words += [] if settings.minutes is None else ["--minutes", f"{settings.minutes:g}"]
+    words += [] if settings.inputs is None else ["--inputs", str(settings.inputs)]
     words += ["--revision", str(settings.revision)] if BENCHMARKS[name].needs_revision else []
     text = f"{report.markdown}\n\n{harness.provenance(' '.join(words), machine)}"
     if report.failure is not None:
@@ -138,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.quick and arguments.write_docs:
             raise BenchmarkError("--quick measures nothing worth writing down: leave out --quick or --write-docs")
         engine = (arguments.threads, arguments.table_mb, arguments.evaluator)
-        settings = Settings(arguments.quick, *engine, files, arguments.revision, arguments.minutes)
+        settings = Settings(arguments.quick, *engine, files, arguments.revision, arguments.minutes, arguments.inputs)
         keep = not (arguments.quick or arguments.no_record)
         results = [_measure(name, settings, keep, arguments.write_docs) for name in names]
     except OthelloError as error:

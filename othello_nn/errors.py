@@ -5,9 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST_MESSAGE = 1000
+
 
 class OthelloError(ValueError):
-    """Input that cannot be used. Every error the game layer raises about its input is one of these."""
+    """Input that cannot be used. Every error the game layer raises about its input is one of these.
+
+    A message repeats what was given, but not at any length.
+    """
+
+    def __init__(self, message: object = ""):
+        super().__init__(cut(str(message), LONGEST_MESSAGE))
 
 
 class InvalidMoveError(OthelloError):
@@ -29,6 +37,11 @@ def shorten(value: object, limit: int = 40) -> str:
     except ValueError:  # Python does not print integers of thousands of digits
         return "a huge number"
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def cut(text: str, limit: int) -> str:
+    """A text, or its beginning if it is long."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:

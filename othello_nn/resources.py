@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -50,11 +51,11 @@ def find_net(name: str, runs: Path = RUNS) -> Path:
         return shipped
     folder = find_run(name, runs)
     path = Path(name) if folder is None else folder / NET_FILE
-    if path.is_file():
+    if is_file(path):
         return path
     if folder is not None:
         raise NoNetError(f"the run {folder.name!r} has no net yet: it is saved while the run goes on, and at its end")
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 (as `is_file`)
         raise NoNetError(f"{name!r} is a folder without a net: there is no {NET_FILE} in it")
     if name.endswith(SUFFIX) or path.name != name:
         raise NoNetError(f"there is no net at {name!r}")
@@ -64,7 +65,12 @@ def find_net(name: str, runs: Path = RUNS) -> Path:
 def find_run(name: str, runs: Path = RUNS) -> Path | None:
     """The folder of a run by its name, or by the path of the folder; None if there is no such run."""
     places = [*([runs / name] if is_run_name(name) else []), Path(name)]
-    return next((place for place in places if any((place / file).is_file() for file in (CONFIG_FILE, NET_FILE))), None)
+    return next((place for place in places if any(is_file(place / file) for file in (CONFIG_FILE, NET_FILE))), None)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; also of a name that is too long to be one, of which a ``Path`` complains."""
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 def is_run_name(name: str) -> bool:

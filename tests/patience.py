@@ -31,6 +31,21 @@ def wait_for_rest(process: subprocess.Popen) -> None:
             return
 
 
+def runs(process: int) -> bool:
+    try:
+        # The state stands behind the name in brackets; Z is a dead process that nobody has asked about yet.
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def has_ended(process: int) -> bool:
+    until = time.monotonic() + HANG_SECONDS
+    while runs(process) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not runs(process)
+
+
 def _looks(process: subprocess.Popen, seconds: float) -> Iterator[tuple[str, int]]:
     """What a process does and how long it has worked, again and again; without Linux, nothing after some seconds."""
     deadline = time.monotonic() + HANG_SECONDS

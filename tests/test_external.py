@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from patience import HANG_SECONDS
+from patience import HANG_SECONDS, has_ended, runs
 
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import make_openings
@@ -72,7 +72,8 @@ for line in sys.stdin:
             print("thinking\\n", flush=True)
         if how == "talks without end":
             while True:
-                print("la la la")
+                print("la la la", flush=True)
+                time.sleep(0.01)
         reply(answers.pop(0))
     else:
         reply()
@@ -137,21 +138,6 @@ def heard(tmp_path) -> list[str]:
 
 def process_numbers(tmp_path) -> list[int]:
     return [int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("pid ")]
-
-
-def runs(process: int) -> bool:
-    try:
-        # The state stands behind the name in brackets; Z is a dead process that nobody has asked about yet.
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
-def has_ended(process: int) -> bool:
-    until = time.monotonic() + HANG_SECONDS
-    while runs(process) and time.monotonic() < until:
-        time.sleep(0.01)
-    return not runs(process)
 
 
 def line(text: str) -> Line:

@@ -3,17 +3,22 @@
 That it ends is tested always. How soon is for `pytest -m slow` on a machine with nothing else to do, the best of three.
 """
 
+import json
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from patience import HANG_SECONDS
 from strategies import endings
 
 from othello_nn.engine import Engine, Limit, Options, Result
-from othello_nn.game import PASS, Position
+from othello_nn.game import PASS, OthelloError, Position
 
+ROOT = Path(__file__).resolve().parent.parent
 MIDGAME = Position.parse("e6f4d3c4c3d6f6c6f5g5f3e7f7g6e8g3")
 """A real game after 16 plies: 44 empty squares."""
 # Between two looks at the limit the search may finish a depth-1 node or an ending of five squares.
@@ -170,6 +175,73 @@ def test_an_engine_works_after_ctrl_c(engine):
     finally:
         signal.signal(signal.SIGINT, handler)
     check_usable(engine)
+
+
+def test_one_search_at_a_time(engine):
+    """A second one in the same memory used to crash the process."""
+    begun, refused = threading.Event(), []
+
+    def look(result: Result) -> bool:
+        begun.set()
+        return not refused  # goes on until the others have been told
+
+    def intrude() -> None:
+        assert begun.wait(HANG_SECONDS)
+        for call in (lambda: engine.search(MIDGAME, Limit(depth=3)), lambda: engine.solve(MIDGAME), engine.clear):
+            with pytest.raises(OthelloError, match="one search at a time"):
+                call()
+        refused.append(True)
+        engine.stop()
+
+    intruder = threading.Thread(target=intrude)
+    intruder.start()
+    engine.search(MIDGAME, Limit(seconds=1000), look)
+    intruder.join(HANG_SECONDS)
+    assert refused
+    check_usable(engine)
+
+
+def test_a_search_cannot_be_started_from_its_own_reports(engine):
+    with pytest.raises(OthelloError, match="one search at a time"):
+        engine.search(MIDGAME, Limit(depth=3), lambda result: engine.search(MIDGAME, Limit(depth=1)))
+    check_usable(engine)
+
+
+THREADS = """
+import json, random, threading
+from othello_nn import Engine, Limit, OthelloError, Position
+from othello_nn.engine.leaf.compile import shipped_evaluator
+
+engine, counts = Engine(shipped_evaluator()), {"searched": 0, "refused": 0}
+
+def work(seed):
+    rng = random.Random(seed)
+    for _ in range(50):
+        position = Position.start()
+        for _ in range(rng.randint(5, 45)):
+            if position.legal_moves:
+                position = position.play(rng.choice(position.legal_moves))
+        try:
+            engine.search(position, Limit(depth=7))
+            counts["searched"] += 1
+        except OthelloError:
+            counts["refused"] += 1
+
+threads = [threading.Thread(target=work, args=[seed]) for seed in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(json.dumps(counts))
+"""
+
+
+def test_four_threads_on_one_engine_do_not_crash():
+    done = subprocess.run([sys.executable, "-c", THREADS], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    counts = json.loads(done.stdout)
+    assert counts["searched"] > 0
+    assert counts["searched"] + counts["refused"] == 200
 
 
 def test_an_error_in_the_callback_reaches_the_caller(engine):

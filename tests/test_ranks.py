@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,11 +29,13 @@ from othello_nn.learn import distributed
 from othello_nn.learn.distributed import Group, pool_cores
 from othello_nn.learn.learner import first_net
 from othello_nn.learn.make import plays_in_threads
+from othello_nn.learn.runs import Run
 from othello_nn.learn.td import merge
 from othello_nn.learn.td.learners import float_state
 from othello_nn.learn.td.merge import FEW, Merger
 from othello_nn.learn.td.online import LinearTables
 from othello_nn.learn.td.torch_learner import TorchLearner
+from othello_nn.learn.trainer import Trainer
 from othello_nn.learn.watch.logger import Logger
 from othello_nn.nets import make_net
 
@@ -290,6 +293,25 @@ def ranks(tmp_path_factory):
     for rank, process in enumerate(started):
         assert process.returncode == 0, (folder / f"rank-{rank}.txt").read_text()
     return folder
+
+
+def test_a_state_is_saved_only_when_all_ranks_have_the_same(tmp_path):
+    """A run that is killed goes on from such a state; rank 0's own tables between two merges are not the run's."""
+
+    class Learner:
+        steps, progress, games = 0, 0.0, 0
+        synchronised = property(lambda self: self.steps % 4 == 0)
+
+    config = load_preset("quick").changed(["measure.save_seconds=0.01"])
+    trainer, saved = Trainer(Run(tmp_path, config), Learner(), Group(), 1), []
+    trainer._started = time.monotonic()
+    for _ in range(20):
+        time.sleep(0.011)
+        assert not trainer.done()
+        trainer.learner.steps += 1
+        if trainer.save_is_due:
+            saved.append(trainer.learner.steps)
+    assert saved == [4, 8, 12, 16, 20]
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -1,7 +1,10 @@
 """Tournaments: who meets whom, ratings, and that a stopped one goes on as if it had not been."""
 
+import errno
 import json
+import os
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -231,3 +234,108 @@ def test_the_command_prints_ratings_and_a_cross_table(tmp_path, capsys):
 def test_mistakes_are_explained(words, message, capsys):
     assert main(["tournament", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+# --- the journal on disk ---------------------------------------------------------------------------------------------
+
+needs_locks = pytest.mark.skipif(sys.platform == "win32", reason="files are locked otherwise there")
+
+
+@needs_locks
+def test_two_tournaments_do_not_share_a_journal(tmp_path):
+    path = tmp_path / "t.jsonl"
+    first, message = Journal(path, SETTINGS), r"^'.*t\.jsonl' is in use: another tournament is writing it$"
+    with pytest.raises(TournamentError, match=message):
+        Journal(path, SETTINGS)
+    first.close()
+    assert not path.exists(), "nothing was played"
+    play_tournament(PLAYERS, OPENINGS, 2, journal=Journal(path, SETTINGS))
+    with Journal(path, SETTINGS) as again:
+        assert len(again) == 6
+    assert len(path.read_text().splitlines()) == 7
+
+
+@needs_locks
+def test_the_second_command_says_so_and_plays_nothing(tmp_path, capsys):
+    path = tmp_path / "t.jsonl"
+    words = ["tournament", "swh", "random", "--games", "2", "--journal", str(path)]
+    with Journal(path, {}):
+        assert main(words) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("is in use: another tournament is writing it")
+    assert main(words) == 0
+    assert len(path.read_text().splitlines()) == 3
+
+
+def test_every_game_is_on_disk_when_it_is_told_of(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size))
+    path, sizes = tmp_path / "t.jsonl", []
+
+    def look(one):
+        sizes.append(path.stat().st_size)
+        assert sizes[-1] in synced
+
+    play_tournament(PLAYERS, OPENINGS, 2, journal=Journal(path, SETTINGS), on_game=look)
+    assert len(set(sizes)) == 6
+
+
+@pytest.mark.parametrize(
+    "damage", [b"[" * 100_000, b'{"number": ' + b"9" * 5000 + b"}", b'{"a":' * 50_000, b"\xff\xfe"]
+)
+def test_damaged_lines_are_one_clear_line(tmp_path, damage):
+    path = tmp_path / "t.jsonl"
+    header = json.dumps({"format": "othello_nn tournament 1", "settings": SETTINGS}).encode()
+    for content, line in ((damage + b"\n", 1), (header + b"\n" + damage + b"\n", 2)):
+        path.write_bytes(content)
+        with pytest.raises(TournamentError, match=rf"^[^\n]*line {line}: this is not a JSON object$"):
+            Journal(path, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("black_effort", {"moves": "many", "nodes": 0, "seconds": 0.0}),
+        ("black_effort", {"moves": 1e400, "nodes": 0, "seconds": 0.0}),
+        ("white_effort", {"moves": -1, "nodes": 0, "seconds": 0.0}),
+        ("white_effort", {"moves": 1, "nodes": 0, "seconds": float("nan")}),
+        ("log", 7),
+        ("comment", ["x"]),
+        ("names", ["only one"]),
+        ("names", [1, 2]),
+        ("notes", [["x", None]]),
+        ("result", 1000),
+        ("result", 3.5),
+        ("number", True),
+        ("number", 0.0),
+        ("ending", "boredom"),
+        ("clock", 5),
+    ],
+)
+def test_a_game_with_wrong_values_is_named(tmp_path, field, value):
+    path = tmp_path / "t.jsonl"
+    play_tournament(PLAYERS, OPENINGS, 2, journal=Journal(path, SETTINGS))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:2], json.dumps(json.loads(lines[2]) | {field: value}), ""]))
+    with pytest.raises(TournamentError, match=r"^[^\n]*line 3: no game of this tournament"):
+        play_tournament(PLAYERS, OPENINGS, 2, journal=Journal(path, SETTINGS))
+
+
+def test_a_full_disk_leaves_the_journal_whole(tmp_path, monkeypatch):
+    path = tmp_path / "t.jsonl"
+    whole = play_tournament(PLAYERS, OPENINGS, 2, seed=4)
+
+    def fill(handle):
+        nonlocal room
+        room -= 1
+        if room < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    room = 3
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fill)
+        with pytest.raises(TournamentError, match="cannot be written: No space left on device"):
+            play_tournament(PLAYERS, OPENINGS, 2, seed=4, journal=Journal(path, SETTINGS))
+    assert path.read_bytes().endswith(b"\n")
+    rest = play_tournament(PLAYERS, OPENINGS, 2, seed=4, journal=Journal(path, SETTINGS))
+    assert rest.resumed >= 2
+    assert [one.game.moves for one in rest.played] == [one.game.moves for one in whole.played]

@@ -18,7 +18,7 @@ from othello_nn.game.position import Position
 from othello_nn.game.record import Game, MoveNote, single_line
 from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import move_name
-from othello_nn.players import Choice, Line, Player, PlayerFailure
+from othello_nn.players import Choice, Line, Player, PlayerFailure, PlayerStopped
 
 # A game that was not lost on the board counts as lost by every disc.
 LOST_DISCS = 64
@@ -161,7 +161,8 @@ def play_game(
     stopped: Callable[[], bool] = lambda: False,
     seed: int = 0,
 ) -> PlayedGame | None:
-    """One game, or None if ``stopped`` says so on the way. Who oversteps the clock or fails to play on loses.
+    """One game, or None if ``stopped`` or a stopped player says so on the way. Who oversteps the clock or fails to play
+    on loses.
 
     Chance is drawn from the seed, the number of the game and the player's number.
     """
@@ -178,6 +179,8 @@ def play_game(
         if not position.must_pass:
             try:
                 move, note = side.move(position, Line(opening.start, tuple(moves)))
+            except PlayerStopped:
+                return None
             except PlayerFailure as failure:
                 ending = "time" if failure.timed_out and side.remaining is not None else "forfeit"
                 reason, log = str(failure), failure.log

@@ -3,35 +3,34 @@
     result = play_tournament(["champion:depth=2", "swh", "random"], make_openings("random:8", 20), 40)
     result.standings()
 
-With a ``Journal`` each game is on disk when it ends, and a tournament that was stopped, however it was, can go on.
+With a ``Journal`` (``journal.py``) each game is on disk when it ends, and a tournament that was stopped, however it
+was, can go on.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from othello_nn.arena.game import Effort, Pairing, PlayedGame
+from othello_nn.arena.journal import Journal, TournamentError
 from othello_nn.arena.match import pair_up
 from othello_nn.arena.openings import Opening
 from othello_nn.arena.rating import Rating, ratings
 from othello_nn.arena.workers import Entrant, PlayerMaker, Workers
-from othello_nn.errors import OthelloError
-from othello_nn.game.position import Position
-from othello_nn.game.record import Game, MoveNote
 
-FORMAT = "othello_nn tournament 1"
-
-
-class TournamentError(OthelloError):
-    """A tournament that cannot be played as asked, or a journal that cannot be gone on with."""
+__all__ = [
+    "Journal",
+    "Standing",
+    "TournamentError",
+    "TournamentResult",
+    "play_tournament",
+    "round_robin",
+]
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def play_tournament(
     """Let everybody meet everybody in ``games`` games (None: every opening with both colours).
 
     A player that crashes, hangs or plays illegally loses that game, and the tournament goes on. Ctrl-C ends it and
-    returns what was played, marked as interrupted.
+    returns what was played, marked as interrupted. The journal is closed in the end.
     """
     if jobs < 1 or not openings or len(players) < 2 or (games is not None and games < 1):
         raise ValueError("a tournament needs two players, and at least one job, one opening and one game")
@@ -186,130 +185,7 @@ def play_tournament(
     finally:
         for entrant in entrants:
             entrant.close()
+        if journal is not None:
+            journal.close()
     in_order = tuple(sorted(played, key=lambda one: one.number))
     return TournamentResult(names, in_order, time.perf_counter() - started, interrupted, resumed)
-
-
-class Journal:
-    """The games of a tournament in a file of JSON lines: first what is played, then a line for each finished game.
-
-    The file is begun with the first game. If it was cut off in the middle of a later line, by a killed process or a
-    full disk, it is good up to there.
-    """
-
-    def __init__(self, path: str | Path, settings: dict[str, Any]):
-        """Take up a file that was begun with the same settings, or see that a new one can be written."""
-        self.path = Path(path)
-        self._settings = settings
-        self._lines: list[dict[str, Any]] = []
-        try:
-            self._open()
-        except OSError as error:
-            raise TournamentError(f"{str(path)!r} cannot be used: {error.strerror or error}") from None
-
-    def _open(self) -> None:
-        if self.path.exists() and not self.path.is_file():
-            raise TournamentError(f"{str(self.path)!r} cannot be used: it is not a file")
-        is_new = not self.path.exists()
-        with self.path.open("ab"):
-            pass  # it can be written
-        if is_new:
-            self.path.unlink()
-            return
-        data = self.path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if data:
-            self._lines = self._read(whole)
-        if len(whole) < len(data):
-            with self.path.open("r+b") as file:
-                file.truncate(len(whole))
-
-    def __len__(self) -> int:
-        """Games that were there when it was taken up."""
-        return len({line.get("number") for line in self._lines})
-
-    def _read(self, data: bytes) -> list[dict[str, Any]]:
-        lines = []
-        for number, line in enumerate(data.splitlines(), start=1):
-            try:
-                lines.append(json.loads(line))
-                if not isinstance(lines[-1], dict):
-                    raise ValueError
-            except ValueError:
-                raise TournamentError(f"{str(self.path)!r}, line {number}: this is not a JSON object") from None
-        if not lines or lines[0].get("format") != FORMAT or not isinstance(lines[0].get("settings"), dict):
-            raise TournamentError(f"{str(self.path)!r} is no tournament; name a new file or one that was begun by it")
-        for name, wanted in self._settings.items():
-            if (found := lines[0]["settings"].get(name)) != wanted:
-                raise TournamentError(
-                    f"{str(self.path)!r} was begun with {name} {found!r}, not {wanted!r}; name another file"
-                )
-        return lines[1:]
-
-    def games(self, pairings: Sequence[Pairing]) -> list[PlayedGame]:
-        """The games that the file already holds. They must be some of these, from the same openings."""
-        planned = {pairing.number: pairing for pairing in pairings}
-        found = {}
-        for number, line in enumerate(self._lines, start=2):
-            try:
-                one = _read_game(line)
-                pairing = planned[one.number]
-                game, opening = one.game, pairing.opening
-                if (one.black, one.white, game.start) != (pairing.black, pairing.white, opening.start):
-                    raise ValueError
-                if game.moves[: len(opening.moves)] != opening.moves:
-                    raise ValueError
-            except (LookupError, TypeError, ValueError, AttributeError, OthelloError):
-                raise TournamentError(
-                    f"{str(self.path)!r}, line {number}: no game of this tournament; its players or openings are others"
-                ) from None
-            found[one.number] = one
-        return list(found.values())
-
-    def add(self, one: PlayedGame) -> None:
-        """Write a game down."""
-        game = one.game
-        notes = [None if note is None else [note.score_discs, note.seconds] for note in game.notes]
-        fields = {
-            "number": one.number,
-            "black": one.black,
-            "white": one.white,
-            "names": [game.black, game.white],
-            "start": game.start.to_text(),
-            "moves": list(game.moves),
-            "notes": notes,
-            "result": game.result,
-            "ending": game.ending,
-            "comment": game.comment,
-            "log": one.log,
-            "clock": game.black_clock,
-            "black_effort": asdict(one.black_effort),
-            "white_effort": asdict(one.white_effort),
-        }
-        try:
-            with self.path.open("ab") as file:
-                header = [] if file.tell() else [{"format": FORMAT, "settings": self._settings}]
-                for line in [*header, fields]:
-                    file.write(json.dumps(line).encode() + b"\n")
-        except OSError as error:
-            raise TournamentError(f"{str(self.path)!r} cannot be written: {error.strerror or error}") from None
-
-
-def _read_game(line: dict[str, Any]) -> PlayedGame:
-    game = Game(
-        start=Position.parse(line["start"]),
-        moves=tuple(line["moves"]),
-        notes=tuple(None if note is None else MoveNote(*note) for note in line["notes"]),
-        result=line["result"],
-        ending=line["ending"],
-        comment=line["comment"],
-        black=line["names"][0],
-        white=line["names"][1],
-        black_clock=line["clock"],
-        white_clock=line["clock"],
-        place="othello_nn",
-    )
-    if game.result is None:
-        raise ValueError("an unfinished game")
-    efforts = (Effort(**line["black_effort"]), Effort(**line["white_effort"]))
-    return PlayedGame(line["number"], line["black"], line["white"], game, *efforts, line["log"])

@@ -67,11 +67,11 @@ class Workers:
     def _stop(self) -> None:
         """End the games that run. A search may begin just after its player was told to stop, so tell it again."""
         self._stopping.set()
-        for thread, players in zip(self._threads, self._players, strict=True):
-            while thread.is_alive():
+        while alive := [thread for thread in self._threads if thread.is_alive()]:
+            for players in self._players:
                 for player in list(players.values()):
                     player.stop()
-                thread.join(STOP_SECONDS)
+            alive[0].join(STOP_SECONDS)
 
     def _work(self, players: dict[int, Player]) -> None:
         """What each thread does: one game after the other with players of its own."""

@@ -24,6 +24,7 @@ from othello_nn.cli.base import (
     give_up_stdout,
     missing_package,
 )
+from othello_nn.cli.ending import programs_end_with_us
 from othello_nn.errors import OthelloError, did_you_mean
 from othello_nn.options import Number, Whole, add_flag
 from othello_nn.players.base import PlayerFailure
@@ -345,7 +346,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         module, function = (_COMMANDS[arguments.command][2] if arguments.command else "terminal.session:play").split(
             ":"
         )
-        return getattr(importlib.import_module(f"othello_nn.cli.{module}"), function)(arguments)
+        with programs_end_with_us():
+            return getattr(importlib.import_module(f"othello_nn.cli.{module}"), function)(arguments)
     except (Failure, PlayerFailure) as error:
         return _complain(error, 1)
     except (UsageError, OthelloError) as error:

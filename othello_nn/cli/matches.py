@@ -14,6 +14,7 @@ from othello_nn.arena.openings import LEOUSKI60, Opening, make_openings
 from othello_nn.arena.sprt import ACCEPT, LARGEST_ELO, REJECT, Sprt
 from othello_nn.arena.workers import Entrant
 from othello_nn.cli.base import INTERRUPTED, Failure, UsageError
+from othello_nn.cli.saving import why_unwritable
 from othello_nn.game.record import Game
 from othello_nn.players.catalog import player_names
 from othello_nn.players.spec import KEYS
@@ -163,8 +164,8 @@ def check_save(save: str | None) -> None:
     path = Path(save)
     if path.suffix.lower() not in SAVED_AS:
         raise UsageError(f"--save {save!r}: the name must end in {' or '.join(SAVED_AS)}")
-    if not path.parent.is_dir():
-        raise UsageError(f"--save {save!r}: there is no folder {str(path.parent)!r}")
+    if reason := why_unwritable(path):
+        raise UsageError(f"--save {save!r}: {reason}")
 
 
 def save_games(save: str | None, games: Sequence[Game]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from argparse import Namespace
+from contextlib import ExitStack
 
 from othello_nn.arena.game import PlayedGame
+from othello_nn.arena.openings import Opening
 from othello_nn.arena.tournament import Journal, Standing, TournamentResult, play_tournament, round_robin
 from othello_nn.cli.base import INTERRUPTED, UsageError
 from othello_nn.cli.matches import (
@@ -32,7 +34,14 @@ def run(arguments: Namespace) -> int:
         raise UsageError("a tournament needs at least two players")
     check_save(arguments.save)
     openings = wanted_openings(arguments)
-    journal = None if arguments.journal is None else Journal(arguments.journal, _settings(arguments, names))
+    with ExitStack() as stack:
+        journal = None
+        if arguments.journal is not None:
+            journal = stack.enter_context(Journal(arguments.journal, _settings(arguments, names)))
+        return _play(arguments, names, openings, journal)
+
+
+def _play(arguments: Namespace, names: list[str], openings: list[Opening], journal: Journal | None) -> int:
     players = entrants(names)
     planned = len(round_robin(players, openings, arguments.games))
     pairs = len(players) * (len(players) - 1) // 2

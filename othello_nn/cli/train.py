@@ -203,6 +203,7 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
         if arguments.net:
             config = _renamed(config, arguments.net)
     else:
+        Run.check_target(arguments.runs, arguments.run)
         if code := _prepare(train, arguments, config):
             return code
         if config.init and arguments.runs != RUNS and find_run(config.init, arguments.runs):

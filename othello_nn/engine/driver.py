@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -31,6 +32,7 @@ from othello_nn.engine.rounds import BatchedSearch
 from othello_nn.engine.score import SCORE_DISC
 from othello_nn.engine.threads import BusyTable
 from othello_nn.engine.ttable import TranspositionTable, bucket_address, data_move, table_probe
+from othello_nn.errors import OthelloError
 from othello_nn.game.move import Move
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
@@ -136,7 +138,12 @@ class _Work:
 
 
 class Engine:
-    """A search with its memory: evaluator, transposition table, one workspace a thread."""
+    """A search with its memory: evaluator, transposition table, one workspace a thread.
+
+    It does one search at a time: a second one while the first runs, from another thread or from ``on_iteration``, is an
+    ``OthelloError``. Threads that search at the same time each need an engine of their own; ``Options(threads=…)`` lets
+    several work on one search.
+    """
 
     def __init__(self, evaluator=None, options: Options | None = None):
         if hasattr(evaluator, "as_evaluator"):  # a net
@@ -152,6 +159,7 @@ class Engine:
         self._calibration = None if lines is None else Calibration(lines)
         self._stop = np.zeros(8, np.uint8)  # one word: the search stops while any of its bytes is set
         self._expired = False
+        self._running = threading.Lock()
         self._busy = BusyTable()
         threads = self.options.threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="search")
@@ -184,13 +192,14 @@ class Engine:
 
     def clear(self) -> None:
         """Forget everything learnt from earlier searches."""
-        self.table.clear()
-        for space in self._workspaces:
-            space.forget()
-        if self._batched is not None:
-            self._batched.clear()
-        if self._solver is not None:
-            self._solver.clear()
+        with self._alone():
+            self.table.clear()
+            for space in self._workspaces:
+                space.forget()
+            if self._batched is not None:
+                self._batched.clear()
+            if self._solver is not None:
+                self._solver.clear()
 
     def search(self, position: Position, limit: Limit | None = None, on_iteration=None) -> Result:
         """The best move within the limits. Near the end of the game the search becomes an exact solution.
@@ -198,7 +207,8 @@ class Engine:
         ``on_iteration`` is called with the result of each iteration, in the search's thread; it may return False to
         end it.
         """
-        return self._run(position, self._search_steps, limit or Limit(seconds=1.0), on_iteration)
+        with self._alone():
+            return self._run(position, self._search_steps, limit or Limit(seconds=1.0), on_iteration)
 
     def solve(self, position: Position, *, wld: bool = False, limit: Limit | None = None, on_iteration=None) -> Result:
         """The exact score, or only win, draw or loss (±1, 0). A limit may end it early: then ``exact`` is false."""
@@ -206,7 +216,8 @@ class Engine:
             # The looks before the proof are many: a compiled evaluator's, in a table of their own.
             self._solver = self._solver or Engine(self.leaf, self.options)
             return self._solver.solve(position, wld=wld, limit=limit, on_iteration=on_iteration)
-        result = self._run(position, partial(self._solve_steps, wld=wld), limit or Limit(), on_iteration)
+        with self._alone():
+            result = self._run(position, partial(self._solve_steps, wld=wld), limit or Limit(), on_iteration)
         if wld and position.is_over:
             result = replace(result, wld=True, score=float(np.sign(result.score)))
         return result
@@ -272,6 +283,18 @@ class Engine:
         yield from self._end_steps(empties, wld)
 
     # --- running -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Compiled searches write into this engine's memory: two at once would end the process."""
+        if not self._running.acquire(blocking=False):
+            raise OthelloError(
+                "this engine is searching: it does one search at a time; make an Engine for each thread, or wait"
+            )
+        try:
+            yield
+        finally:
+            self._running.release()
 
     def _run(self, position: Position, steps, limit: Limit, on_iteration) -> Result:
         """Do the steps; what a pass or the end of the game leaves to be done is done here."""

@@ -9,6 +9,7 @@ events.out.…        TensorBoard's
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import numpy as np
 
 from othello_nn.checkpoint import Checkpoint, read_meta
 from othello_nn.config import Config
-from othello_nn.errors import OthelloError, did_you_mean
+from othello_nn.errors import OthelloError, did_you_mean, shorten
 from othello_nn.files import remove_leftovers, sealed, why_damaged, write_whole
 from othello_nn.players.catalog import is_built_in
 from othello_nn.resources import CONFIG_FILE, NET_FILE, RUNS, find_run, is_run_name
@@ -42,22 +43,13 @@ class Run:
     @classmethod
     def create(cls, root: Path, name: str | None, config: Config) -> Run:
         """A new run; without a name it is called after its preset and the next number."""
+        cls.check_target(root, name)
         if name is None:
             number = 1
             while (root / f"{config.preset}-{number}").exists():
                 number += 1
             name = f"{config.preset}-{number}"
-        if not is_run_name(name):
-            raise RunError(
-                f"{name!r} cannot be a run's name: letters, digits, '.', '_' and '-', first a letter or a digit"
-            )
-        if is_built_in(name):
-            raise RunError(f"a run cannot be called {name!r}, since a player is called that; choose another --run")
         folder = root / name
-        if folder.exists():
-            raise RunError(
-                f"there is a run {name!r} already; go on with it by --resume {name}, or choose another --run"
-            )
         run = cls(folder, config)
         try:
             folder.mkdir(parents=True)
@@ -67,6 +59,26 @@ class Run:
                 folder.rmdir()
             raise RunError(f"{folder} cannot be made: {error.strerror or error}") from None
         return run
+
+    @staticmethod
+    def check_target(root: Path, name: str | None) -> None:
+        """See that a run of this name could be made, if one is given, without making it."""
+        if name is not None and not is_run_name(name):
+            raise RunError(
+                f"{shorten(name)} cannot be a run's name: letters, digits, '.', '_' and '-', first a letter or a digit"
+            )
+        if name is not None and is_built_in(name):
+            raise RunError(f"a run cannot be called {name!r}, since a player is called that; choose another --run")
+        if name is not None and (root / name).exists():
+            raise RunError(
+                f"there is a run {name!r} already; go on with it by --resume {name}, or choose another --run"
+            )
+        there = next((place for place in (root, *root.parents) if place.exists()), root)
+        try:
+            with tempfile.TemporaryFile(dir=there):
+                pass
+        except OSError as error:
+            raise RunError(f"{root / (name or '')} cannot be made: {error.strerror or error}") from None
 
     @classmethod
     def open(cls, root: Path, name: str) -> Run:

@@ -90,8 +90,8 @@ class Trainer:
             Timer(seconds) for seconds in (LOG_SECONDS, measure.seconds, measure.pictures_seconds)
         )
         self._time_to_save = Timer(measure.save_seconds)
-        self.save_is_due = False
-        """All ranks find that it is time to save."""
+        self._save = False
+        """All ranks have found that it is time to save."""
         self._stop = False
         self._unsaved = ""
         self._metrics: Mapping[str, float] = {}
@@ -174,11 +174,15 @@ class Trainer:
     def done(self) -> bool:
         """All games are learnt, the minutes are over, or Ctrl-C. All ranks get the same answer."""
         if not self.learner.synchronised:
-            self.save_is_due = False
             return False
         late = self.minutes is not None and time.monotonic() - self._started >= 60 * self.minutes
-        stop, self.save_is_due = self.group.any(self._stop or late, self.is_rank_0 and self._time_to_save.due())
+        stop, self._save = self.group.any(self._stop or late, self.is_rank_0 and self._time_to_save.due())
         return stop or self.learner.progress >= 1
+
+    @property
+    def save_is_due(self) -> bool:
+        """Whether to save after this step. Between two merges the ranks' tables differ, and rank 0's are not all."""
+        return self._save and self.learner.synchronised
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ the players themselves, ``catalog.py`` for the names. Nothing here imports Numba
 0.0
 """
 
-from othello_nn.players.base import Choice, Line, Player, PlayerError, PlayerFailure
+from othello_nn.players.base import Choice, Line, Player, PlayerError, PlayerFailure, PlayerStopped
 from othello_nn.players.catalog import best_player_name, make_player, player_names
 from othello_nn.players.spec import PlayerSpec, parse_spec
 
@@ -21,6 +21,7 @@ __all__ = [
     "PlayerError",
     "PlayerFailure",
     "PlayerSpec",
+    "PlayerStopped",
     "best_player_name",
     "make_player",
     "parse_spec",

@@ -6,9 +6,12 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
-from othello_nn.errors import OthelloError
+from othello_nn.errors import OthelloError, cut
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
+
+MESSAGE_CHARACTERS, LOG_CHARACTERS = 500, 20_000
+"""What is kept of a failure's message and of its log, however long the story is."""
 
 
 class PlayerError(OthelloError):
@@ -22,8 +25,12 @@ class PlayerFailure(OthelloError):
     """
 
     def __init__(self, message: str, log: str = "", *, timed_out: bool = False):
-        super().__init__(message)
-        self.log, self.timed_out = log, timed_out
+        super().__init__(cut(message, MESSAGE_CHARACTERS))
+        self.log, self.timed_out = log[-LOG_CHARACTERS:], timed_out
+
+
+class PlayerStopped(PlayerFailure):
+    """A player that was told to stop, and has no move because of it: nothing that it could lose a game for."""
 
 
 @dataclass(frozen=True)

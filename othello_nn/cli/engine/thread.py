@@ -28,6 +28,8 @@ ENGINE_SECONDS = 1.0
 # be stopped, but will find that nobody wants its answer any more.
 STOP_SECONDS, STOPPING_SECONDS = 0.01, 0.2
 CLOSE_SECONDS = 1.0
+LAST_SECONDS = 0.4
+"""For everything that is left to think about when nobody may be waiting for it any more."""
 # Not every system lets Ctrl-C end a wait that has no end of its own.
 WAKE_SECONDS = 0.5
 
@@ -60,6 +62,7 @@ class PlayerThread:
         self._made_for: PlayerSpec | None = None
         self._fresh = False
         self._last: Task | None = None
+        self._thinking = False
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._warming = Task(_warm_up)
         self._tasks.put(self._warming)
@@ -106,6 +109,16 @@ class PlayerThread:
             with suppress(Exception):
                 _wait(self._last)
 
+    def hurry(self) -> None:
+        """Have what is still asked thought about for ``LAST_SECONDS`` in all; returns when the thread has ended."""
+        left, now = LAST_SECONDS, time.monotonic()
+        while self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+            before, now = now, time.monotonic()
+            left -= now - before if self._thinking else 0
+            if left <= 0 and self._player is not None:
+                self._player.stop()
+
     def close(self) -> bool:
         """End the thread; False if it is still in the compiler."""
         self.cancel()
@@ -119,7 +132,9 @@ class PlayerThread:
         while (task := self._tasks.get()) is not None:
             try:
                 if not task.cancelled.is_set():
-                    task.work(self._ready_player(task), task)
+                    player = self._ready_player(task)
+                    self._thinking = task is not self._warming
+                    task.work(player, task)
             except Exception as error:
                 # Whoever waits for the task raises it. A player that has failed begins again.
                 task.error = error
@@ -127,6 +142,7 @@ class PlayerThread:
                     note(PLAY, error)
                 self._fresh |= isinstance(error, PlayerFailure)
             finally:
+                self._thinking = False
                 task.done.set()
         if self._player is not None:
             self._player.close()

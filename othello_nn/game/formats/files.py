@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from othello_nn.errors import OthelloError
+from othello_nn.files import write_whole
 from othello_nn.game.formats.ggf import format_ggf, parse_ggf
 from othello_nn.game.formats.obf import ObfEntry, format_obf, parse_obf
 from othello_nn.game.formats.sgf import format_sgf, parse_sgf
@@ -91,7 +92,10 @@ def read_obf(path: str | PathLike[str], on_error: ErrorHandler | None = None) ->
 
 
 def write_games(path: str | PathLike[str], games: Iterable[Game]) -> None:
-    """Write games in the format that the ending of the name says: .ggf, .sgf or .txt (transcripts)."""
+    """Write games in the format that the ending of the name says: .ggf, .sgf or .txt (transcripts).
+
+    An ``OSError`` leaves an older file as it was.
+    """
     path = Path(path)
     formats = {".ggf": format_ggf, ".sgf": format_sgf, ".txt": format_transcripts}
     if path.suffix.lower() not in formats:
@@ -100,7 +104,7 @@ def write_games(path: str | PathLike[str], games: Iterable[Game]) -> None:
         data = formats[path.suffix.lower()](games).encode()
     except UnicodeEncodeError as error:
         raise RecordError(f"{path.name}: a name holds half a character ({error.reason}); correct it first") from error
-    path.write_bytes(data)
+    write_whole(path, data)
 
 
 def parse_transcripts(text: str, on_error: ErrorHandler | None = None) -> list[Game]:

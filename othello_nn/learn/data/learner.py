@@ -389,7 +389,7 @@ class SearchedLearner(Learner):
         self.fitting = bool(fitting)
         self.probcut, self.calibration = arrays.get("probcut"), arrays.get("calibration")
         if self.probcut is not None:
-            ProbCut(self.probcut)
+            ProbCut.of(self.probcut)
         if self.calibration is not None:
             Calibration(self.calibration)
 

@@ -12,14 +12,14 @@ import re
 import tempfile
 from pathlib import Path
 
-from othello_nn.errors import shorten
+from othello_nn.errors import cut, shorten
 from othello_nn.game.formats.sgf import format_sgf
 from othello_nn.game.position import Position
 from othello_nn.game.record import Game
 from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import COLOUR_NAMES, move_name
 from othello_nn.players.base import Choice
-from othello_nn.players.external.player import ExternalPlayer
+from othello_nn.players.external.player import NAME_CHARACTERS, ExternalPlayer
 from othello_nn.players.spec import PlayerSpec
 
 # A row of a board as programs draw it: its number, eight signs with or without spaces, and perhaps more beside them.
@@ -51,7 +51,7 @@ class GtpPlayer(ExternalPlayer):
             raise self.process.failure(f"does not say which version of GTP it speaks: {refusal}") from None
         if version.split()[:1] != ["2"]:
             raise self.process.failure(f"speaks version {shorten(version)} of GTP; only 2 is known here")
-        self.engine_name = self._try("name") or ""
+        self.engine_name = cut(self._try("name") or "", NAME_CHARACTERS)
         self._commands = set((self._try("list_commands") or "").split())
         if self.spec.seconds is not None and not self._has("time_settings"):
             raise self.process.failure("has no command time_settings, so it cannot be given seconds=…; leave them out")

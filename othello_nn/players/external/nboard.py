@@ -10,14 +10,14 @@ import itertools
 import random
 from dataclasses import replace
 
-from othello_nn.errors import OthelloError
+from othello_nn.errors import OthelloError, cut
 from othello_nn.game.formats.ggf import format_ggf
 from othello_nn.game.position import Position
 from othello_nn.game.record import Game, parse_number
 from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import move_name, scan_moves
 from othello_nn.players.base import Choice
-from othello_nn.players.external.player import ExternalPlayer
+from othello_nn.players.external.player import NAME_CHARACTERS, ExternalPlayer
 from othello_nn.players.spec import PlayerSpec
 
 DEFAULT_DEPTH = 12
@@ -63,7 +63,7 @@ class NBoardPlayer(ExternalPlayer):
         self.process.send(f"ping {number}")
         while (line := self.read("ping").split()) != ["pong", str(number)]:
             if line[:2] == ["set", "myname"]:
-                self.engine_name = " ".join(line[2:])
+                self.engine_name = cut(" ".join(line[2:]), NAME_CHARACTERS)
 
 
 def _add(said: Choice, line: str) -> Choice:
@@ -76,6 +76,6 @@ def _add(said: Choice, line: str) -> Choice:
                 pv = tuple(scan_moves(moves.replace("-", " ")))
             except OthelloError:
                 pv = ()
-            depth = int(reached) if reached.isdecimal() else 0  # or a percentage
+            depth = max(0, int(parse_number(reached) or 0))  # or a percentage
             return replace(said, score=parse_number(value), exact=reached == "100%", depth=depth, pv=pv)
     return said

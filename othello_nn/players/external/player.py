@@ -31,6 +31,8 @@ WARM_UP_SECONDS = 180.0
 """For a program that compiles itself."""
 GRACE_SECONDS = 2.0
 """What is waited beyond the end of a game clock, so that a late move is seen to be late and not missing."""
+NAME_CHARACTERS = 100
+"""What is kept of a program's name for itself."""
 NEXT_PLIES, OPENING_PLIES = 2, 6
 """How far a position may be from the last one, or from the usual start, for the moves between to be looked for."""
 

@@ -2,7 +2,9 @@
 
 A thread of its own reads what the program says, so that every wait can have an end; another keeps the last lines of its
 stderr, where programs say why they die. The program runs in a session of its own: Ctrl-C at the terminal is for us, who
-then end it together with whatever it has started. Read ``player.py`` next.
+then end it together with whatever it has started; so does ``end_all`` with all of them, when this process is to end.
+
+What a program says is bounded wherever it waits or is kept. Read ``player.py`` next.
 """
 
 from __future__ import annotations
@@ -16,16 +18,21 @@ import signal
 import subprocess
 import threading
 import time
+import weakref
 from collections import deque
 from pathlib import Path
 
-from othello_nn.players.base import PlayerError, PlayerFailure
+from othello_nn.errors import cut
+from othello_nn.players.base import PlayerError, PlayerFailure, PlayerStopped
 
 # Debian puts its engines where root's PATH does not look.
 GAME_FOLDERS = ("/usr/games", "/usr/local/games")
-LOG_LINES, STDERR_LINES = 40, 20
-# A program that talks without end is read no faster than its lines are used, and a line without end is cut.
-WAITING_LINES, LONGEST_LINE = 10_000, 65_536
+LOG_LINES, STDERR_LINES, LOGGED_CHARACTERS = 40, 20, 200
+# A program that talks without end is read no faster than its lines are used, and a line without end is cut: so no more
+# than their product waits in memory.
+WAITING_LINES, LONGEST_LINE = 1000, 8192
+ANSWER_CHARACTERS = 2**20
+"""What a program may say before the answer to the last line it was sent is complete. None says a hundredth of it."""
 QUIT_SECONDS = 1.0
 """What a program gets to end by itself."""
 _EXIT_SECONDS, _POLL_SECONDS = 0.5, 0.01
@@ -50,8 +57,23 @@ def split_command(command: str) -> list[str]:
     return [program, *words[1:]]
 
 
-class Stopped(PlayerFailure):
+class Stopped(PlayerStopped):
     """A wait was ended by ``interrupt``."""
+
+
+_running: weakref.WeakSet[EngineProcess] = weakref.WeakSet()
+_registry, _all_end = threading.Lock(), threading.Event()
+
+
+def end_all() -> None:
+    """End every program at once, for good: this process ends, too. Not to be called by a signal handler, which may have
+    interrupted what it waits for."""
+    with _registry:
+        _all_end.set()
+        found = list(_running)
+    for process in found:
+        process.interrupt()
+        process.strike()
 
 
 class EngineProcess:
@@ -65,6 +87,21 @@ class EngineProcess:
         self._errors: deque[str] = deque(maxlen=STDERR_LINES)
         self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
         self._interrupted = threading.Event()
+        self._heard = 0
+        self._collecting, self._collected, self._killed = threading.Lock(), False, False
+        with _registry:
+            if _all_end.is_set():
+                raise Stopped("no program is started any more: this one is being ended")
+            self._start(words)
+            _running.add(self)
+        self._threads = [
+            threading.Thread(target=read, name=f"engine-{part}", daemon=True)
+            for part, read in (("stdout", self._read_lines), ("stderr", self._read_errors))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _start(self, words: list[str]) -> None:
         try:
             self._process = subprocess.Popen(
                 words,
@@ -78,13 +115,6 @@ class EngineProcess:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise PlayerFailure(f"the program cannot be started: {reason}") from None
-        self._threads = [
-            threading.Thread(target=read, name=f"engine-{part}", daemon=True)
-            for part, read in (("stdout", self._read_lines), ("stderr", self._read_errors))
-        ]
-        for thread in self._threads:
-            thread.start()
-        self._killed = False
 
     # --- the two readers ---------------------------------------------------------------------------------------------
 
@@ -99,13 +129,14 @@ class EngineProcess:
         assert self._process.stderr is not None
         with contextlib.suppress(ValueError, OSError):
             while line := self._process.stderr.readline(LONGEST_LINE):
-                self._errors.append(line.rstrip())
+                self._errors.append(cut(line.rstrip(), LOGGED_CHARACTERS))
 
     # --- talking -----------------------------------------------------------------------------------------------------
 
     def send(self, line: str) -> None:
         assert self._process.stdin is not None
-        self._log.append(f"> {line}")
+        self._log.append(cut(f"> {line}", LOGGED_CHARACTERS))
+        self._heard = 0
         try:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
@@ -129,7 +160,13 @@ class EngineProcess:
             if line is None:
                 raise self._ended()
             if line:
-                self._log.append(f"< {line}")
+                self._log.append(cut(f"< {line}", LOGGED_CHARACTERS))
+            self._heard += len(line) + 1
+            if self._heard > ANSWER_CHARACTERS:
+                raise self.failure(
+                    f"talks without end: more than {ANSWER_CHARACTERS:,} characters, and the answer to "
+                    f"{waiting_for!r} is not complete"
+                )
             if line or not self._interrupted.is_set():
                 return line
 
@@ -157,6 +194,8 @@ class EngineProcess:
 
     def _ended(self) -> PlayerFailure:
         """The failure of a program that has ended by itself, or closed its output, which comes to the same."""
+        if self._interrupted.is_set():
+            return Stopped("the program was stopped", self.log)
         until = time.monotonic() + _EXIT_SECONDS
         status = None
         if hasattr(os, "waitid"):
@@ -189,18 +228,26 @@ class EngineProcess:
                 self.read(until, "quit")
         self.kill()
 
+    def strike(self) -> None:
+        """End the program and all that it has started, without looking after the rest. May be called by any thread."""
+        # Not yet collected, so the number of the process cannot have become another's.
+        with self._collecting, contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._collected:
+                return
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+
     def kill(self) -> None:
         """End the program and all that it has started, at once."""
         if self._killed:
             return
         self._killed = True
-        # Not collected before, so the number of the process cannot have become another's.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            else:
-                self._process.kill()
-        self._process.wait()
+        self.strike()
+        with self._collecting:
+            self._process.wait()
+            self._collected = True
         until = time.monotonic() + _EXIT_SECONDS
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < until:
             with contextlib.suppress(queue.Empty):
