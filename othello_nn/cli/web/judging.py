@@ -12,7 +12,7 @@ from typing import Any
 
 from othello_nn.cli.analyze import Judged, judge_game, make_judge
 from othello_nn.cli.web.pool import Turn
-from othello_nn.cli.web.values import TABLE_MB, looks_one_ply, mind_spec
+from othello_nn.cli.web.values import TABLE_MB
 from othello_nn.game.notation import move_name
 from othello_nn.game.position import Position
 from othello_nn.game.record import Game
@@ -79,13 +79,16 @@ def judge_all(
     def work(turn: Turn) -> Iterator[None]:
         done, total = 0, len(PASSES) * len(moves)
         for level, (depth, solve) in enumerate(PASSES):
-            spec = _judge_spec(mind, depth, solve)
+            spec = f"{mind}:depth={depth},solve={solve},table={TABLE_MB}"
             for position, move in moves:
                 found = known[position, move]
                 while found is None or not (found.judged.exact or found.level >= level):
-                    with turn.borrow(spec) as player:
+                    player = yield from turn.lend(spec)
+                    try:
                         judged = next(judge_game(Game(position, (move,)), make_judge(player, parse_spec(spec))))
                         complete = not turn.over()
+                    finally:
+                        turn.give_back()
                     if complete:
                         found = Judgement(judged, level)
                         break
@@ -95,12 +98,6 @@ def judge_all(
                 yield
 
     return work
-
-
-def _judge_spec(mind: str, depth: int, solve: int) -> str:
-    if looks_one_ply(mind):
-        return mind_spec(mind)
-    return f"{mind}:depth={depth},solve={solve},table={TABLE_MB}"
 
 
 # --- the story -------------------------------------------------------------------------------------------------------

@@ -14,12 +14,12 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Hashable, Iterator
 from typing import Any
 
-from othello_nn.players.base import Player
+from othello_nn.players.base import Player, PlayerError
 from othello_nn.players.catalog import make_player
+from othello_nn.players.spec import parse_spec
 
 SLICE_SECONDS = 0.2
 """A turn, where somebody waits. Searches that it cuts short begin again from what their table still holds."""
@@ -38,7 +38,8 @@ class Turn:
         self._task, self._pool = task, pool
         self.begun = 0.0
         self.slice = SLICE_SECONDS
-        self.player: Player | None = None
+        self.player: Any = None
+        self._spec = ""
 
     def over(self) -> bool:
         """Time to yield: the task is cancelled, its owner wants something more urgent, or others have waited long."""
@@ -51,54 +52,101 @@ class Turn:
     def cancelled(self) -> bool:
         return self._task.cancelled
 
-    @contextmanager
-    def borrow(self, spec: str) -> Iterator[Any]:
-        """A player for a stretch of work. It is told to stop when the turn is over."""
-        bench, owner = self._pool.bench, self._task.owner
-        self.player = player = bench.borrow(spec, owner)
-        try:
-            yield player
-        finally:
-            self.player = None
-            bench.give_back(spec, owner, player)
+    def relax(self, urgency: int) -> None:
+        """What is left to do is less urgent."""
+        self._task.urgency = urgency
+
+    def lend(self, spec: str) -> Generator[None, None, Any]:
+        """``player = yield from turn.lend(spec)``, then ``give_back``: a player for a stretch of work.
+
+        One that has to be made and compiled is waited for, and meanwhile the turn may end. It is told to stop when the
+        turn is over.
+        """
+        bench, task = self._pool.bench, self._task
+        waited = False
+        while (player := bench.take(spec, task.owner)) is None:
+            if not waited:
+                waited = True
+                task.preparing(spec)
+            yield
+        if waited:
+            task.preparing("")
+        self.player, self._spec = player, spec
+        return player
+
+    def give_back(self) -> None:
+        if self.player is not None:
+            player, self.player = self.player, None
+            self._pool.bench.give_back(self._spec, self._task.owner, player)
 
 
 Work = Callable[[Turn], Iterator[None]]
 
 
 class Task:
-    """Work for an owner. ``failed`` is called in a worker's thread with what went wrong."""
+    """Work for an owner. In a worker's thread ``failed`` is told what went wrong, and ``preparing`` which player has to
+    be waited for, and when that is over (nothing)."""
 
-    def __init__(self, owner: Hashable, urgency: int, work: Work, failed: Callable[[Exception], None], divisible: bool):
-        self.owner, self.urgency, self.work, self.failed = owner, urgency, work, failed
-        self.divisible = divisible
+    def __init__(
+        self,
+        owner: Hashable,
+        urgency: int,
+        work: Work,
+        failed: Callable[[Exception], None],
+        preparing: Callable[[str], None],
+        divisible: bool,
+    ):
+        self.owner, self.urgency, self.work = owner, urgency, work
+        self.failed, self.preparing, self.divisible = failed, preparing, divisible
         self.cancelled = False
         self.steps: Iterator[None] | None = None
         self.turn: Turn | None = None
 
 
 class Bench:
-    """Players that nobody uses at the moment."""
+    """Players that nobody uses at the moment. New ones are made in threads of their own, since that may take long."""
 
     def __init__(self, make: Callable[[str], Player] | None = None):
-        self._make = make or _made
-        self._lock = threading.Lock()
+        self._make = make or make_warm
+        self._lock = threading.Condition()
         self._idle: list[tuple[str, Hashable, Player]] = []  # the last used at the end
+        self._making: set[str] = set()
+        self._failed: dict[str, Exception] = {}
 
-    def borrow(self, spec: str, owner: Hashable) -> Player:
-        """The one that the owner had before, or any; made and compiled, if there is none."""
+    def take(self, spec: str, owner: Hashable) -> Player | None:
+        """The one that the owner had before, or any; None if one is still being made, after a moment's wait."""
         with self._lock:
+            if spec in self._failed:
+                raise self._failed.pop(spec)
             fitting = [i for i, (name, _, _) in enumerate(self._idle) if name == spec]
             if fitting:
                 own = [i for i in fitting if self._idle[i][1] == owner]
                 return self._idle.pop((own or fitting)[-1])[2]
-        return self._make(spec)
+            if spec not in self._making:
+                self._making.add(spec)
+                threading.Thread(target=self._prepare, args=(spec,), name="making", daemon=True).start()
+            self._lock.wait(WATCH_SECONDS)
+        return None
+
+    def _prepare(self, spec: str) -> None:
+        try:
+            player = self._make(spec)
+        except Exception as error:
+            with self._lock:
+                self._making.discard(spec)
+                self._failed[spec] = error
+                self._lock.notify_all()
+            return
+        with self._lock:
+            self._making.discard(spec)
+        self.give_back(spec, None, player)
 
     def give_back(self, spec: str, owner: Hashable, player: Player) -> None:
         with self._lock:
             self._idle.append((spec, owner, player))
             old = self._idle[:-MOST_IDLE]
             del self._idle[:-MOST_IDLE]
+            self._lock.notify_all()
         for _, _, idle in old:
             idle.close()
 
@@ -112,8 +160,16 @@ class Bench:
         return len(self._idle)
 
 
-def _made(spec: str) -> Player:
-    player = make_player(spec, random.Random(), seconds=SEARCH_SECONDS)
+def make_warm(spec: str) -> Player:
+    """A player ready to think. One that cannot look as far as asked, since its net judges positions after its own move
+    only, looks one ply ahead."""
+    try:
+        player = make_player(spec, random.Random(), seconds=SEARCH_SECONDS)
+    except PlayerError:
+        name = parse_spec(spec).name
+        if parse_spec(spec).depth == 1:
+            raise
+        player = make_player(f"{name}:depth=1", random.Random())
     player.warm_up()
     return player
 
@@ -141,11 +197,12 @@ class Pool:
         urgency: int,
         work: Work,
         failed: Callable[[Exception], None],
+        preparing: Callable[[str], None] = lambda spec: None,
         *,
         divisible: bool = True,
     ) -> Task:
         """Have something done. Of an owner's tasks the smallest ``urgency`` comes first."""
-        task = Task(owner, urgency, work, failed, divisible)
+        task = Task(owner, urgency, work, failed, preparing, divisible)
         with self._lock:
             if self._closed:
                 task.cancelled = True

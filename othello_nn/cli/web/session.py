@@ -146,6 +146,7 @@ class Session:
             moves = (PASS,)
         self.game.change(Course(start, moves, len(moves) if ply is None else min(ply, len(moves))))
         self.analyzes = False
+        self._told_over = self.game.is_over  # only a game that is played to its end here is judged unasked
         self.changed()
 
     def begin_random(self, moves: tuple[int, ...]) -> None:
@@ -257,8 +258,8 @@ class Session:
         self._run_clocks()
         just_over = self.game.is_over and not self._told_over
         self._told_over = self.game.is_over
-        if just_over and any(seat.is_person for seat in self.seats.values()) and self.game.course.moves and self.minds:
-            self.analyzes = self.analyzes or not all(seat.is_person for seat in self.seats.values())
+        people = sum(seat.is_person for seat in self.seats.values())
+        self.analyzes |= just_over and people == 1 and bool(self.game.course.moves)
         self.tell("state", self._state())
         self._thoughts.plan()
         self.tell_analysis()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from othello_nn.cli.web.judging import judge_all
 from othello_nn.cli.web.pool import Pool, Task, Turn, Work
-from othello_nn.cli.web.values import Values, looks_one_ply, mind_spec, sharpen
+from othello_nn.cli.web.values import Values, mind_spec, sharpen
 from othello_nn.errors import OthelloError
 from othello_nn.game.notation import move_name
 from othello_nn.game.position import Position
@@ -23,7 +23,7 @@ from othello_nn.players.catalog import best_player_name
 if TYPE_CHECKING:
     from othello_nn.cli.web.session import Session
 
-OPENING, MOVE, HINT, LOOK, VALUES, JUDGE = range(6)
+OPENING, MOVE, HINT, LOOK, VALUES, JUDGE, DEEP_VALUES = range(7)
 """Kinds of thoughts by their urgency."""
 HINT_SECONDS = 1.0
 OPENING_PLIES, BALANCED_DISCS = 8, 3.0
@@ -76,7 +76,10 @@ class Thoughts:
             yield from work(turn)
             self.session.later(self._finished, kind, key)
 
-        task = self.pool.submit(self, kind, whole, failed, divisible=kind not in (OPENING, MOVE, HINT))
+        def preparing(spec: str) -> None:
+            self.session.later(self.session.tell, "preparing", {"player": spec.partition(":")[0]})
+
+        task = self.pool.submit(self, kind, whole, failed, preparing, divisible=kind not in (OPENING, MOVE, HINT))
         self._tasks[kind] = key, task
 
     def _end(self, kind: int) -> None:
@@ -119,7 +122,7 @@ class Thoughts:
         course, clocks = self.session.game.course, self.session.clocks
         line = Line(course.start, course.moves)
         answer = self._answer(MOVE, key, lambda choice: self.session.reply(position, choice))
-        return _choose(lambda: seat.spec, position, line, lambda: clocks.left(position.black_to_move), answer)
+        return _choose(seat.spec, position, line, lambda: clocks.left(position.black_to_move), answer)
 
     def hint(self, position: Position) -> None:
         """Find a good move for a person."""
@@ -136,7 +139,7 @@ class Thoughts:
         course = self.session.game.course
         line = Line(course.start, course.moves[: course.ply])
         answer = self._answer(HINT, position, tell)
-        self._begin(HINT, position, _choose(lambda: _hint_spec(mind), position, line, lambda: None, answer))
+        self._begin(HINT, position, _choose(f"{mind}:seconds={HINT_SECONDS:g}", position, line, lambda: None, answer))
 
     def _values(self, key: Any) -> Work:
         minds, position = key
@@ -144,7 +147,7 @@ class Thoughts:
         def tell(mind: str, values: Values) -> None:
             self.session.tell("values", {"mind": mind} | values_news(values), f" {mind}")
 
-        return sharpen(minds, position, self._answer(VALUES, key, tell))
+        return sharpen(minds, position, self._answer(VALUES, key, tell), DEEP_VALUES)
 
     def _judge(self, key: Any) -> Work:
         minds, _, played = key
@@ -168,10 +171,11 @@ class Thoughts:
         def work(turn: Turn) -> Iterator[None]:
             from othello_nn.cli.web.look import look_at
 
-            with turn.borrow(mind_spec(mind)) as player:
-                found = look_at(player.engines[position.black_to_move], position)
-            answer(found)
-            yield
+            player = yield from turn.lend(mind_spec(mind))
+            try:
+                answer(look_at(player.engines[position.black_to_move], position))
+            finally:
+                turn.give_back()
 
         def tell(found: Any) -> None:
             patterns = [
@@ -206,25 +210,21 @@ class Thoughts:
         self._begin(OPENING, seed, work)
 
 
-def _hint_spec(mind: str) -> str:
-    return mind_spec(mind) if looks_one_ply(mind) else f"{mind}:seconds={HINT_SECONDS:g}"
-
-
 def _choose(
-    spec: Callable[[], str],
+    spec: str,
     position: Position,
     line: Line,
     remaining: Callable[[], float | None],
     answer: Callable[[Choice], None],
 ) -> Work:
     def work(turn: Turn) -> Iterator[None]:
-        with turn.borrow(spec()) as player:
+        player = yield from turn.lend(spec)
+        try:
             if hasattr(player, "on_iteration"):
                 player.on_iteration = lambda _: not turn.cancelled
-            choice = player.choose(position, remaining(), line)
-        if not turn.cancelled:
-            answer(choice)
-        yield
+            answer(player.choose(position, remaining(), line))
+        finally:
+            turn.give_back()
 
     return work
 

@@ -9,41 +9,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from othello_nn.cli.analyze import static_discs
 from othello_nn.cli.web.pool import Turn
 from othello_nn.game.position import Position
-from othello_nn.players.base import PlayerError
-from othello_nn.players.catalog import make_player
-from othello_nn.players.spec import parse_spec
 
 SOLVE_AFTER = ((14, 4), (18, 8), (22, 12), (25, 16))
 """With so many empties, moves are solved after so many plies: by then the solver has a good order of moves."""
 DEEPEST = 24
 MOST_SECONDS = 30.0
 """Of search for a position; then it rests, and a laptop stays cool."""
+GOOD_DEPTH, GOOD_SECONDS = 10, 1.0
+"""Then the values can be looked at, and other things come first."""
 TABLE_MB = 16
 REPORT_SECONDS = 0.1
 """Reports come no faster than this, but for the first."""
 
 
-@lru_cache(maxsize=64)
 def mind_spec(name: str) -> str:
-    """How the player of this name is asked for values: to any depth, or as deep as it can look."""
-    spec = f"{name}:depth={DEEPEST},table={TABLE_MB}"
-    try:
-        make_player(spec)
-    except PlayerError:
-        spec = f"{name}:depth=1,table=1"  # some nets judge positions after their own move only
-        make_player(spec)
-    return spec
-
-
-def looks_one_ply(name: str) -> bool:
-    """The player judges positions after its own move only."""
-    return parse_spec(mind_spec(name)).depth == 1
+    """How the player of this name is asked for values: to any depth."""
+    return f"{name}:depth={DEEPEST},table={TABLE_MB}"
 
 
 @dataclass(frozen=True)
@@ -158,15 +144,20 @@ class Sharpener:
 
 
 def sharpen(
-    minds: tuple[str, ...], position: Position, report: Callable[[str, Values], None]
+    minds: tuple[str, ...], position: Position, report: Callable[[str, Values], None], relaxed: int
 ) -> Callable[[Turn], Iterator[None]]:
-    """Work for the pool: the values of one or two players on a position, side by side, one depth after the other."""
+    """Work for the pool: the values of one or two players on a position. Both get the same time, and once they are
+    good enough to look at, the rest has the urgency ``relaxed``."""
 
     def work(turn: Turn) -> Iterator[None]:
         states = {mind: Sharpener(position) for mind in minds}
-        while any(not state.done for state in states.values()):
-            for mind, state in states.items():
-                yield from _one_depth(turn, mind, state, report)
+        while left := {mind: state for mind, state in states.items() if not state.done}:
+            mind, state = min(left.items(), key=lambda item: (item[1].goal > 1, item[1].seconds))
+            yield from _one_depth(turn, mind, state, report)
+            if all(
+                state.done or state.depth >= GOOD_DEPTH or state.seconds > GOOD_SECONDS for state in states.values()
+            ):
+                turn.relax(relaxed)
 
     return work
 
@@ -174,7 +165,8 @@ def sharpen(
 def _one_depth(turn: Turn, mind: str, state: Sharpener, report: Callable[[str, Values], None]) -> Iterator[None]:
     goal, told = state.goal, 0.0
     while state.goal == goal and not state.done:
-        with turn.borrow(mind_spec(mind)) as player:
+        player = yield from turn.lend(mind_spec(mind))
+        try:
             engine = player.engines[state.position.black_to_move]
             while state.goal == goal and not state.done and not turn.over():
                 if not state.step(player, turn):
@@ -182,6 +174,7 @@ def _one_depth(turn: Turn, mind: str, state: Sharpener, report: Callable[[str, V
                 complete = len(state.values) == len(state.position.legal_moves)
                 if complete and (state.goal != goal or time.monotonic() - told > REPORT_SECONDS):
                     told = time.monotonic()
-                    if not turn.cancelled:
-                        report(mind, state.report(engine))
+                    report(mind, state.report(engine))
+        finally:
+            turn.give_back()
         yield

@@ -42,7 +42,7 @@ const socket = new Socket(hear, greet, (open, reason) => {
 // --- what the server says --------------------------------------------------------------------------------------------
 
 function hear(message) {
-  ({ welcome: hearWelcome, state: hearState, values: hearValues, analysis: hearAnalysis, look: hearLook, hint: hearHint, note: hearNote, file: hearFile })[message.type]?.(message);
+  ({ welcome: hearWelcome, state: hearState, values: hearValues, analysis: hearAnalysis, look: hearLook, hint: hearHint, note: hearNote, file: hearFile, preparing: hearPreparing })[message.type]?.(message);
 }
 
 function hearWelcome(message) {
@@ -146,6 +146,11 @@ function hearHint(message) {
 
 function hearNote(message) {
   if (!pasting.hear(message)) note(message);
+}
+
+function hearPreparing({ player }) {
+  $("preparing").hidden = !player;
+  $("preparing").textContent = `Getting ${player} ready; the very first time this takes a while …`;
 }
 
 function hearFile(message) {

@@ -54,7 +54,7 @@ export const numberOf = (state, ply) => state.moves.slice(0, ply).filter((move) 
 export function showThoughts(place, shown, side) {
   place.replaceChildren(...shown.map((one, k) => {
     const best = one.moves[one.best];
-    const depth = best.exact ? "exact, 100 %" : `${one.depth} moves deep, ${one.confidence} %`;
+    const depth = best.exact ? "exact, 100 %" : `${one.depth} ${one.depth === 1 ? "move" : "moves"} deep, ${one.confidence} %`;
     return element("div", { className: `thought ${k ? "second" : "first"}` },
       element("b", { textContent: discs(best), className: best.exact ? "exact" : "" }),
       element("span", { textContent: `${one.best} for ${side}` }),
