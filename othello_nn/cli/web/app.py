@@ -55,8 +55,8 @@ Scope = MutableMapping[str, Any]
 class Guard:
     """Lets through what comes from this machine's own page."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], hosts: frozenset[str]):
-        self.app, self.hosts = app, hosts
+    def __init__(self, app: Callable[..., Awaitable[None]], hosts: frozenset[str], tabs: Tabs):
+        self.app, self.hosts, self.tabs = app, hosts, tabs
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -143,9 +143,9 @@ async def _listen(socket: WebSocket, session: Session) -> None:
             return
 
 
-def create_app(port: int, guests: Guests | None = None, reply_seconds: float = 0.5) -> Guard:
+def create_app(port: int, guests: Guests, reply_seconds: float) -> Guard:
     """The whole server, for 127.0.0.1 and this port."""
-    tabs = Tabs(guests or Guests(), reply_seconds)
+    tabs = Tabs(guests, reply_seconds)
     routes: list[Any] = [WebSocketRoute("/ws", tabs.connect)]
     for file in sorted(files("othello_nn.cli.web").joinpath("page").iterdir(), key=lambda file: file.name):
         kind = TYPES.get(file.name.rpartition(".")[2])
@@ -160,9 +160,7 @@ def create_app(port: int, guests: Guests | None = None, reply_seconds: float = 0
 
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _refuse, 405: _refuse})
     app.router.redirect_slashes = False
-    guard = Guard(app, allowed_hosts(port))
-    guard.tabs = tabs  # type: ignore[attr-defined]  # for tests
-    return guard
+    return Guard(app, allowed_hosts(port), tabs)
 
 
 def _file(content: bytes, kind: str):

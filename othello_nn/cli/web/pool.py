@@ -165,11 +165,11 @@ def make_warm(spec: str) -> Player:
     only, looks one ply ahead."""
     try:
         player = make_player(spec, random.Random(), seconds=SEARCH_SECONDS)
-    except PlayerError:
-        name = parse_spec(spec).name
-        if parse_spec(spec).depth == 1:
-            raise
-        player = make_player(f"{name}:depth=1", random.Random())
+    except PlayerError as error:
+        try:
+            player = make_player(f"{parse_spec(spec).name}:depth=1", random.Random())
+        except PlayerError:
+            raise error from None
     player.warm_up()
     return player
 
@@ -178,7 +178,7 @@ class Pool:
     """Threads that do what owners want."""
 
     def __init__(self, threads: int, bench: Bench | None = None):
-        self.bench = bench or Bench()
+        self.bench = Bench() if bench is None else bench
         self._lock = threading.Condition()
         self._tasks: dict[Hashable, list[Task]] = {}
         self._waiting: deque[Hashable] = deque()  # owners with work that no thread does

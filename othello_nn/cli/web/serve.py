@@ -9,6 +9,8 @@ import sys
 import threading
 import webbrowser
 from argparse import Namespace
+from contextlib import suppress
+from typing import Any
 
 from othello_nn.cli.base import INTERRUPTED, Failure
 from othello_nn.cli.web.levels import Guests
@@ -19,18 +21,19 @@ HOST = "127.0.0.1"
 SWITCH_SECONDS = 0.001
 """How long a thread may keep Python from the others: clicks are to be answered while something is loaded."""
 SHUTDOWN_SECONDS = 1
+REPLY_SECONDS = 0.5
+"""How long the computer waits at least before it moves, so that one's own move can be seen."""
 
 
 def serve(arguments: Namespace) -> int:
     """``play.py serve``."""
-    for spec in arguments.player or ():
+    players = tuple(arguments.player or ())
+    for spec in players:
         find_player(spec)  # says what is wrong with it before anything is opened
-    listener = _listen(arguments.port)
+    listener = listen(arguments.port)
     port = listener.getsockname()[1]
     try:
-        import uvicorn
-
-        from othello_nn.cli.web.app import LARGEST_MESSAGE, create_app
+        _, server = make_server(port, players)
     except ModuleNotFoundError as error:
         listener.close()
         if error.name and error.name.startswith("othello_nn"):
@@ -40,7 +43,27 @@ def serve(arguments: Namespace) -> int:
             "`python -m pip install 'othello-nn[web]'`, in a checkout `python -m pip install -e '.[web]'`"
         ) from None
     sys.setswitchinterval(SWITCH_SECONDS)
-    app = create_app(port, Guests(tuple(arguments.player or ())))
+    address = f"http://{HOST}:{port}/"
+    print(f"The board is at {address}  (Ctrl-C ends it)", flush=True)
+    if not arguments.no_open:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    with suppress(KeyboardInterrupt):
+        server.run([listener])
+    listener.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if threading.active_count() > 1:
+        os._exit(INTERRUPTED)  # Python would wait for a compilation that nobody needs any more
+    return INTERRUPTED
+
+
+def make_server(port: int, players: tuple[str, ...] = (), reply_seconds: float = REPLY_SECONDS) -> tuple[Any, Any]:
+    """The app and the server that runs it."""
+    import uvicorn
+
+    from othello_nn.cli.web.app import LARGEST_MESSAGE, create_app
+
+    app = create_app(port, Guests(players), reply_seconds)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -51,24 +74,11 @@ def serve(arguments: Namespace) -> int:
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    address = f"http://{HOST}:{port}/"
-    print(f"The board is at {address}  (Ctrl-C ends it)", flush=True)
-    if not arguments.no_open:
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-    try:
-        uvicorn.Server(config).run([listener])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        listener.close()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if threading.active_count() > 1:
-        os._exit(INTERRUPTED)  # Python would wait for a compilation that nobody needs any more
-    return INTERRUPTED
+    return app, uvicorn.Server(config)
 
 
-def _listen(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
+    """A socket at a port of this machine, 0 for any; a ``Failure`` if it is taken."""
     try:
         return socket.create_server((HOST, port))
     except OSError as error:

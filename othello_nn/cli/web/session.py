@@ -39,7 +39,7 @@ MOST_NOTES = 20
 class Session:
     """What a tab shows. The computer waits ``reply_seconds`` at least before it moves: people want to see it."""
 
-    def __init__(self, pool: Pool, guests: Guests, loop: asyncio.AbstractEventLoop, reply_seconds: float = 0.5):
+    def __init__(self, pool: Pool, guests: Guests, loop: asyncio.AbstractEventLoop, reply_seconds: float):
         self.guests, self.loop, self.reply_seconds = guests, loop, reply_seconds
         self.game = BrowserGame()
         self.clocks = Clocks()

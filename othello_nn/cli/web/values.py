@@ -172,7 +172,8 @@ def _one_depth(turn: Turn, mind: str, state: Sharpener, report: Callable[[str, V
                 if not state.step(player, turn):
                     break
                 complete = len(state.values) == len(state.position.legal_moves)
-                if complete and (state.goal != goal or time.monotonic() - told > REPORT_SECONDS):
+                finished = state.done or state.goal != goal
+                if complete and (finished or time.monotonic() - told > REPORT_SECONDS):
                     told = time.monotonic()
                     report(mind, state.report(engine))
         finally:

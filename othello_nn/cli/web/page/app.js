@@ -204,9 +204,9 @@ function drawGame() {
   $("progress").value = parts.length ? parts.reduce((sum, part) => sum + part, 0) / parts.length : 0;
   $("losses").hidden = !rows.size;
   if (rows.size) $("losses").textContent = `Given away, by ${first.mind}: black ${first.losses.black.toFixed(1)}, white ${first.losses.white.toFixed(1)} discs`;
-  const story = state.over ? [first?.story, second?.story && second.story !== first?.story ? `${second.mind}: ${second.story}` : ""].filter(Boolean).join(" ") : "";
-  $("story").hidden = !story;
-  $("story").textContent = story;
+  const stories = state.over ? [first?.story, second?.story && second.story !== first?.story ? `${second.mind}: ${second.story}` : ""].filter(Boolean) : [];
+  $("story").hidden = !stories.length;
+  $("story").replaceChildren(...stories.map((text) => element("span", { textContent: text })));
 }
 
 // A curve: what analysis says of each position, else what was seen while playing; the end is the result.
