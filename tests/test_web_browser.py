@@ -270,9 +270,9 @@ def test_values_appear_sharpen_and_go(open_page):
     page.keyboard.press("v")
     expect(page.locator(".value")).to_have_count(page.locator(".square.legal").count(), **slow())
     expect(page.locator(".best")).to_have_count(1)
-    depths = {int(depth) for depth in page.locator(".deep").all_inner_texts()}
+    depths = {int(depth) for depth in page.locator(".deep").all_text_contents()}
     wait_until(
-        lambda: page.wait_for_timeout(50) or min(map(int, page.locator(".deep").all_inner_texts())) > max(depths)
+        lambda: page.wait_for_timeout(50) or min(map(int, page.locator(".deep").all_text_contents())) > max(depths)
     )
     expect(page.locator(".thought")).to_contain_text("deep, 73 %")
     page.keyboard.press("v")
@@ -461,6 +461,12 @@ def test_files_are_downloaded(open_page, kind):
         assert len(game.moves) == 3
     else:
         assert text.startswith("<svg")
+
+
+def test_a_link_that_leads_nowhere_is_explained(open_page):
+    page = open_page("#f5z9")
+    expect(page.locator(".note.bad")).to_contain_text("the link leads nowhere: move 2")
+    expect(page.locator(".piece")).to_have_count(4)
 
 
 def test_a_link_opens_and_a_reload_keeps_the_game(open_page):

@@ -23,6 +23,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from othello_nn.cli.web.levels import Guests
 from othello_nn.cli.web.pool import Pool
 from othello_nn.cli.web.session import Session
+from othello_nn.cli.web.values import mind_spec
+from othello_nn.players.catalog import best_player_name
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -155,6 +157,7 @@ def create_app(port: int, guests: Guests, reply_seconds: float) -> Guard:
 
     @asynccontextmanager
     async def lifespan(app: Starlette):
+        tabs.pool.bench.prepare(mind_spec(best_player_name()))  # loaded while the page is
         yield
         tabs.pool.close()
 

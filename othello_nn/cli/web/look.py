@@ -26,7 +26,7 @@ from othello_nn.engine.score import SCORE_DISC
 from othello_nn.game.position import Position
 from othello_nn.game.rules import squares_in
 
-SAMPLE, NEAR_EMPTIES = 3000, 3
+SAMPLE, NEAR_EMPTIES = 600, 4
 """Positions that averages are taken over: those of so many from random games that have about as many empties."""
 PATTERNS, DISCS = "patterns", "discs"
 

@@ -59,6 +59,8 @@ class New(Message):
     start: str = "start"
     moves: str = _long(MOST_MOVES, "")
     opening: str = ""
+    link: str = _long(MOST_MOVES, "")
+    """The end of a link to a game, in the place of start and moves."""
     clock: float = 0.0
     """Seconds of each side for the game; 0 is none."""
     ply: int = MOST_PLY

@@ -122,11 +122,19 @@ class Bench:
             if fitting:
                 own = [i for i in fitting if self._idle[i][1] == owner]
                 return self._idle.pop((own or fitting)[-1])[2]
-            if spec not in self._making:
-                self._making.add(spec)
-                threading.Thread(target=self._prepare, args=(spec,), name="making", daemon=True).start()
+            self._begin(spec)
             self._lock.wait(WATCH_SECONDS)
         return None
+
+    def prepare(self, spec: str) -> None:
+        """Have one made: it will be wanted soon."""
+        with self._lock:
+            self._begin(spec)
+
+    def _begin(self, spec: str) -> None:
+        if spec not in self._making:
+            self._making.add(spec)
+            threading.Thread(target=self._prepare, args=(spec,), name="making", daemon=True).start()
 
     def _prepare(self, spec: str) -> None:
         try:

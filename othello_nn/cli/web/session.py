@@ -20,7 +20,7 @@ from othello_nn.cli.web.judging import Judgement, Judgements, as_row, tell_story
 from othello_nn.cli.web.levels import Guests, Seat
 from othello_nn.cli.web.messages import Message
 from othello_nn.cli.web.named import OPENINGS, opening_moves, opening_name
-from othello_nn.cli.web.paste import read_pasted, write_fragment
+from othello_nn.cli.web.paste import read_fragment, read_pasted, write_fragment
 from othello_nn.cli.web.pool import Pool
 from othello_nn.cli.web.thoughts import Thoughts
 from othello_nn.errors import OthelloError
@@ -121,6 +121,10 @@ class Session:
 
     def _new(self, message: messages.New) -> None:
         seats = {True: self.guests.seat(message.black), False: self.guests.seat(message.white)}
+        if message.link:
+            self._seat(seats, message)
+            self._follow(message.link)
+            return
         start = Position.parse(message.start)
         moves, _ = complete_moves(start, scan_moves(message.moves))
         if message.opening == RANDOM_OPENING:
@@ -135,6 +139,17 @@ class Session:
             raise OthelloError("in this position the game is over: neither side has a move")
         self._seat(seats, message)
         self._begin(start, moves, message.ply)
+
+    def _follow(self, link: str) -> None:
+        """Show what a link leads to; the start, if that is nothing."""
+        try:
+            found = read_fragment(link)
+        except OthelloError as error:
+            self.note(f"the link leads nowhere: {error}", error=True)
+            self._begin(Position.start(), ())
+            return
+        self.paused = True  # a game that is looked at does not go on by itself
+        self._begin(found.start, found.moves, found.ply)
 
     def _seat(self, seats: dict[bool, Seat], message: messages.New) -> None:
         self.seats, self.paused = seats, message.paused
@@ -219,6 +234,8 @@ class Session:
         self.clocks = Clocks()
         ply = found.ply if found.ply is not None else len(found.moves)
         self._begin(found.start, found.moves, ply)
+        if found.kind == "link":
+            return
         count = sum(move != PASS for move in found.moves)
         self.note(f"{found.kind}: {f'{count} moves' if count else 'a position'}{f' ({found.note})' * bool(found.note)}")
 

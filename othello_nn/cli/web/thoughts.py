@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from othello_nn.cli.web.judging import judge_all
 from othello_nn.cli.web.pool import Pool, Task, Turn, Work
-from othello_nn.cli.web.values import Values, mind_spec, sharpen
+from othello_nn.cli.web.values import TABLE_MB, Values, mind_spec, sharpen
 from othello_nn.errors import OthelloError
 from othello_nn.game.notation import move_name
 from othello_nn.game.position import Position
@@ -139,7 +139,7 @@ class Thoughts:
         course = self.session.game.course
         line = Line(course.start, course.moves[: course.ply])
         answer = self._answer(HINT, position, tell)
-        self._begin(HINT, position, _choose(f"{mind}:seconds={HINT_SECONDS:g}", position, line, lambda: None, answer))
+        self._begin(HINT, position, _choose(f"{mind}:seconds={HINT_SECONDS:g},table={TABLE_MB}", position, line, lambda: None, answer))
 
     def _values(self, key: Any) -> Work:
         minds, position = key

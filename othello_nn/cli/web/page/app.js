@@ -63,8 +63,7 @@ function greet() {
     const kept = sessionGame();
     const link = location.hash.length > 1 && location.hash !== kept?.hash;
     if (kept && !link) socket.send("new", kept.game);
-    else socket.send("new", firstGame());
-    if (link) socket.send("paste", { text: location.hash });
+    else socket.send("new", { ...firstGame(), link: link ? location.hash.slice(1) : "" });
   } else if (state) {
     socket.send("new", savedGame());
   }
@@ -96,6 +95,7 @@ function hearState(message) {
   const before = state;
   state = message;
   stateAt = performance.now();
+  if (wanted === state.ply || state.transcript !== before?.transcript) wanted = null;
   if (hint && hint.position !== state.position) hint = null;
   if (look && look.position !== state.position) look = null;
   if (analysis && (analysis.transcript !== state.transcript || analysis.start !== state.start)) analysis = null;
@@ -250,14 +250,17 @@ function choose(name) {
   else if (state && board.legal.has(name)) socket.send("play", { square: name, ply: state.ply });
 }
 
-let wanted = null;
+// The ply that was asked for last, until it is shown: keys may be pressed faster than the server answers.
+let wanted = null, asking = false;
 function goto(ply) {
   if (!state || ply < 0 || ply > state.moves.length) return;
-  if (wanted === null) requestAnimationFrame(() => {
-    if (wanted !== state.ply) socket.send("goto", { ply: wanted });
-    wanted = null;
-  });
   wanted = ply;
+  if (asking) return;
+  asking = true;
+  requestAnimationFrame(() => {
+    asking = false;
+    if (wanted !== null) socket.send("goto", { ply: wanted });
+  });
 }
 
 function start({ here, ...fields }) {
