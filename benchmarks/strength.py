@@ -272,8 +272,8 @@ def rating_table(settings: Settings) -> Report:
 @benchmark("levels", "the levels of the browser's board against each other: their ratings, swh being 1000")
 def levels(settings: Settings) -> Report:
     titles = {f"{BEST}:{level.keys}": level.name for level in LEVELS if "seconds" not in level.keys}
-    names = [*titles, "iago:depth=4", "swh", "random"] if not settings.quick else [*list(titles)[:2], "swh"]
-    openings = make_openings("random:8", settings.size(10, 1), SEED)
+    names = [*titles, "swh", "random"] if not settings.quick else [*list(titles)[:2], "swh"]
+    openings = make_openings("random:8", settings.size(8, 1), SEED)
     with progress("playing", len(names) * (len(names) - 1) * len(openings)) as bar:
         done, jobs = itertools.count(1), settings.threads or JOBS
         result = play_tournament(names, openings, jobs=jobs, seed=SEED, on_game=lambda one: bar.update(next(done)))

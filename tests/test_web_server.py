@@ -13,6 +13,7 @@ import pytest
 from patience import HANG_SECONDS
 from web_server import HOST, LocalServer, Tab, local_server, wait_until
 
+from benchmarks.web import attack
 from othello_nn.cli import main as cli
 from othello_nn.cli.web.app import HEADERS, MOST_TABS
 from othello_nn.cli.web.serve import listen
@@ -360,6 +361,15 @@ def test_a_page_that_does_not_read_costs_little(server):
         tab.say("export", format="svg")
     assert tab.hear("file")
     tab.close()
+
+
+def test_a_little_of_everything_hostile(server, tab):
+    wrong: list[str] = []
+    attack(server.port, random.Random(5), 400, 20, (ROOT / "pyproject.toml").read_bytes()[:40], wrong)
+    assert wrong == []
+    assert tab.ask("new")["moves"] == []
+    tab.say("new")
+    wait_until(lambda: server.tabs.open == 1)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

@@ -30,11 +30,11 @@ class Level:
 
 
 LEVELS = (
-    Level("Newcomer", "depth=4,gives=120", "gives away about four discs a move"),
-    Level("Beginner", "depth=4,gives=60", "gives away 60 discs a game"),
-    Level("Casual", "depth=4,gives=30", "gives away 30 discs a game"),
-    Level("Club", "depth=4,gives=15", "gives away 15 discs a game"),
-    Level("Strong", "depth=4,gives=6", "gives away 6 discs a game"),
+    Level("Newcomer", "depth=4,gives=180", "gives away six discs a move"),
+    Level("Beginner", "depth=4,gives=100", "gives away 100 discs a game"),
+    Level("Casual", "depth=4,gives=50", "gives away 50 discs a game"),
+    Level("Club", "depth=4,gives=25", "gives away 25 discs a game"),
+    Level("Strong", "depth=4,gives=10", "gives away 10 discs a game"),
     Level("Expert", "depth=6,solve=12", "looks six moves ahead, solves the last 12"),
     Level("Master", "depth=10,solve=16", "looks ten moves ahead, solves the last 16"),
     Level("Champion", "seconds=1", "a second for a move"),

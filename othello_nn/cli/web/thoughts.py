@@ -139,7 +139,8 @@ class Thoughts:
         course = self.session.game.course
         line = Line(course.start, course.moves[: course.ply])
         answer = self._answer(HINT, position, tell)
-        self._begin(HINT, position, _choose(f"{mind}:seconds={HINT_SECONDS:g},table={TABLE_MB}", position, line, lambda: None, answer))
+        spec = f"{mind}:seconds={HINT_SECONDS:g},table={TABLE_MB}"
+        self._begin(HINT, position, _choose(spec, position, line, lambda: None, answer))
 
     def _values(self, key: Any) -> Work:
         minds, position = key
