@@ -98,7 +98,7 @@ def web_clicks(settings: Settings) -> Report:
         rng = random.Random(1)
         for i in range(settings.size(CLICKS, 10)):
             seconds.append(pages[i % 2].evaluate(_CLICK, rng.random()))
-            time.sleep(0.05)
+            time.sleep(0.02)
     finally:
         browser.close()
         driver.stop()

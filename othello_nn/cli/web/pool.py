@@ -10,11 +10,14 @@ A task is a generator. It does a stretch of work, asking now and then whether it
 
 from __future__ import annotations
 
+import os
 import random
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from othello_nn.players.base import Player, PlayerError
@@ -27,6 +30,7 @@ MOST_SLICE_SECONDS = 5.0
 WATCH_SECONDS = 0.02
 MOST_IDLE = 8
 """Players kept for later. Each has a table of up to 64 MB."""
+THINKING_NICENESS = 5
 SEARCH_SECONDS = 1.0
 """Time for a move of a player whose specification says nothing."""
 
@@ -126,17 +130,17 @@ class Bench:
             self._lock.wait(WATCH_SECONDS)
         return None
 
-    def prepare(self, spec: str) -> None:
-        """Have one made: it will be wanted soon."""
+    def prepare(self, spec: str, then: Callable[[], None]) -> None:
+        """Have one made, since it will be wanted soon; ``then`` is called when it is there, or cannot be."""
         with self._lock:
-            self._begin(spec)
+            self._begin(spec, then)
 
-    def _begin(self, spec: str) -> None:
+    def _begin(self, spec: str, then: Callable[[], None] = lambda: None) -> None:
         if spec not in self._making:
             self._making.add(spec)
-            threading.Thread(target=self._prepare, args=(spec,), name="making", daemon=True).start()
+            threading.Thread(target=self._prepare, args=(spec, then), name="making", daemon=True).start()
 
-    def _prepare(self, spec: str) -> None:
+    def _prepare(self, spec: str, then: Callable[[], None]) -> None:
         try:
             player = self._make(spec)
         except Exception as error:
@@ -144,10 +148,11 @@ class Bench:
                 self._making.discard(spec)
                 self._failed[spec] = error
                 self._lock.notify_all()
-            return
-        with self._lock:
-            self._making.discard(spec)
-        self.give_back(spec, None, player)
+        else:
+            with self._lock:
+                self._making.discard(spec)
+            self.give_back(spec, None, player)
+        then()
 
     def give_back(self, spec: str, owner: Hashable, player: Player) -> None:
         with self._lock:
@@ -180,6 +185,13 @@ def make_warm(spec: str) -> Player:
             raise error from None
     player.warm_up()
     return player
+
+
+def step_back() -> None:
+    """This thread lets others go first: a click is answered while it thinks. Only Linux has that for threads."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), THINKING_NICENESS)
 
 
 class Pool:
@@ -275,6 +287,7 @@ class Pool:
         return any(other.urgency < task.urgency for other in tuple(self._tasks.get(task.owner, ())))
 
     def _work(self) -> None:
+        step_back()
         while (task := self._next()) is not None:
             finished = True
             try:

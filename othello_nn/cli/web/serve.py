@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import socket
 import sys
@@ -30,6 +31,7 @@ def serve(arguments: Namespace) -> int:
     players = tuple(arguments.player or ())
     for spec in players:
         find_player(spec)  # says what is wrong with it before anything is opened
+    gc.disable()  # until everything is loaded
     listener = listen(arguments.port)
     port = listener.getsockname()[1]
     try:

@@ -24,7 +24,7 @@ GOOD_DEPTH, GOOD_SECONDS = 10, 1.0
 """Then the values can be looked at, and other things come first."""
 TABLE_MB = 16
 REPORT_SECONDS = 0.1
-"""Reports come no faster than this, but for the first."""
+"""Reports come no faster than this, but for the last."""
 
 
 def mind_spec(name: str) -> str:
@@ -71,11 +71,19 @@ class Sharpener:
         self.goal = 1
         self._left: list[int] = list(position.legal_moves)
         self.deepest = DEEPEST
+        self.told = 0.0
+        """When values were last told."""
 
     @property
     def done(self) -> bool:
         solved = len(self.values) == len(self.position.legal_moves) and all(v.exact for v in self.values.values())
         return solved or self.depth >= self.deepest or self.seconds > MOST_SECONDS
+
+    @property
+    def is_news(self) -> bool:
+        """There are values of all moves, and they have not been told just now."""
+        complete = len(self.values) == len(self.position.legal_moves)
+        return complete and (self.done or time.monotonic() - self.told > REPORT_SECONDS)
 
     def step(self, player: Any, turn: Turn) -> bool:
         """Search one move, the best ones first; false if that was cut short."""
@@ -163,7 +171,7 @@ def sharpen(
 
 
 def _one_depth(turn: Turn, mind: str, state: Sharpener, report: Callable[[str, Values], None]) -> Iterator[None]:
-    goal, told = state.goal, 0.0
+    goal = state.goal
     while state.goal == goal and not state.done:
         player = yield from turn.lend(mind_spec(mind))
         try:
@@ -171,10 +179,8 @@ def _one_depth(turn: Turn, mind: str, state: Sharpener, report: Callable[[str, V
             while state.goal == goal and not state.done and not turn.over():
                 if not state.step(player, turn):
                     break
-                complete = len(state.values) == len(state.position.legal_moves)
-                finished = state.done or state.goal != goal
-                if complete and (finished or time.monotonic() - told > REPORT_SECONDS):
-                    told = time.monotonic()
+                if state.is_news:
+                    state.told = time.monotonic()
                     report(mind, state.report(engine))
         finally:
             turn.give_back()

@@ -120,7 +120,8 @@ function hearValues(message) {
   if (state?.position === message.position) {
     const best = message.moves[message.best];
     curve.set(`${message.mind} ${prefix(state.ply)}`, state.black_to_move ? best.value : -best.value);
-    draw();
+    drawThoughts();
+    drawGraph();
   }
 }
 
@@ -168,13 +169,24 @@ const minds = () => [$("mind").value, $("other").value].filter((name, i, all) =>
 function draw() {
   if (!state || editor.active) return;
   board.show(state.board, { legal: state.legal, last: state.last, blackToMove: state.black_to_move });
+  drawThoughts();
+  drawPlayers();
+  drawGame();
+}
+
+// What changes with every word of the server.
+function drawThoughts() {
+  if (editor.active) return;
   const shown = $("values").checked ? minds().map((mind) => values.get(`${mind} ${state.position}`)).filter(Boolean) : [];
   const looked = $("look").checked ? look : null;
   board.mark({ values: shown, hint: hint?.move ?? null, look: looked });
-  showPlayers(state, (player, level) => newGame.rating(player, level));
-  showClocks(state.clocks, stateAt);
   showThoughts($("thoughts"), shown, state.black_to_move ? "black" : "white");
   showLook($("looks"), looked, (names) => board.spot(names));
+}
+
+function drawPlayers() {
+  showPlayers(state, (player, level) => newGame.rating(player, level));
+  showClocks(state.clocks, stateAt);
   $("status").textContent = statusText(state);
   $("opening").textContent = state.opening ? `${state.opening} opening` : "";
   $("opening").hidden = !state.opening;
@@ -185,14 +197,21 @@ function draw() {
   $("resign").hidden = state.over || !people || !state.moves.length;
   $("pause").hidden = state.over || both || (people && !state.paused);
   $("pause").textContent = state.paused ? "Go on" : "Pause";
-  drawGame();
+}
+
+const judgements = () => minds().map((mind) => analysis?.minds.find((one) => one.mind === mind));
+
+function drawGraph() {
+  const judged = judgements();
+  const curves = minds().map((mind, k) => ({ points: points(mind, judged[k]) }));
+  graph.show({ plies: state.moves.length, ply: state.ply, turning: judged[0]?.turning ?? null, curves });
 }
 
 function drawGame() {
-  const [first, second] = minds().map((mind) => analysis?.minds.find((one) => one.mind === mind));
+  const [first, second] = judgements();
   const rows = new Map((first?.rows ?? []).map((row) => [row.ply, row]));
   showMoves($("moves"), state, rows, first?.turning ?? null, goto);
-  graph.show({ plies: state.moves.length, ply: state.ply, turning: first?.turning ?? null, curves: minds().map((mind, k) => ({ points: points(mind, [first, second][k]) })) });
+  drawGraph();
   $("where").textContent = `${numberOf(state, state.ply)} of ${numberOf(state, state.moves.length)}`;
   $("first").disabled = $("back").disabled = !state.ply;
   $("last").disabled = $("forth").disabled = state.ply >= state.moves.length;
