@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from strategies import quick
 from othello_nn.cli.analyze import Judged, Verdict
 from othello_nn.cli.web import messages
 from othello_nn.cli.web.judging import Judgement, Judgements, tell_story
-from othello_nn.cli.web.levels import FIXED, LEVELS, Guests, Seat
+from othello_nn.cli.web.levels import FIXED, LEVELS, RATINGS, Guests, Seat
 from othello_nn.cli.web.messages import MOST_TEXT, TYPES, MessageError, parse
 from othello_nn.cli.web.named import OPENINGS, opening_moves, opening_name
 from othello_nn.cli.web.paste import PasteError, read_fragment, read_pasted, write_fragment
@@ -239,6 +241,15 @@ def test_only_what_was_offered_can_sit_at_the_board(text):
 def test_only_players_that_search_say_what_moves_are_worth(name):
     with pytest.raises(PlayerError):
         Guests().mind(name)
+
+
+def test_ratings_are_those_of_the_table():
+    page = (Path(__file__).resolve().parent.parent / "docs" / "strength.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- begin levels -->")[2].partition("<!-- end levels -->")[0]
+    rated = dict(re.findall(r"^\| `([^`]+)` \|.*?\| (\d+) ± ", table, re.MULTILINE))
+    assert len(RATINGS) == len(rated) - 1  # swh at 1-ply is no level
+    for (player, level), rating in RATINGS.items():
+        assert rating == pytest.approx(int(rated[Seat(player, level).spec]), abs=5)
 
 
 def test_levels_are_specifications():

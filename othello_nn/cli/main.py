@@ -176,6 +176,7 @@ def _serve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-open", action="store_true", help="do not open the page in the browser")
     parser.add_argument(
         "--player",
+        dest="guests",
         action="append",
         metavar="A",
         help="one more player to choose, such as 'gtp:gtp-rhino'; may be repeated",

@@ -27,7 +27,7 @@ def chances(values: Sequence[float], loss_discs: float) -> list[float]:
     Where even a move by pure chance would lose less than that, it is pure chance.
 
     >>> [round(chance, 2) for chance in chances([4.0, 2.0, -6.0], 1.0)]
-    [0.59, 0.39, 0.02]
+    [0.63, 0.34, 0.03]
     >>> [round(chance, 2) for chance in chances([1.0, 1.0], 5.0)]
     [0.5, 0.5]
     """

@@ -40,10 +40,17 @@ LEVELS = (
     Level("Champion", "seconds=1", "a second for a move"),
     Level("Relentless", "seconds=5", "five seconds for a move"),
 )
-RATINGS: dict[tuple[str, str], int] = {}
-"""By player and level."""
-UNBOUND = ("random",)
-"""Players without keys."""
+RATINGS: dict[tuple[str, str], int] = {
+    (BEST, "Master"): 2080,
+    (BEST, "Expert"): 1990,
+    (BEST, "Strong"): 1730,
+    (BEST, "Club"): 1710,
+    (BEST, "Casual"): 1480,
+    (BEST, "Beginner"): 1380,
+    (BEST, "Newcomer"): 1100,
+    ("random", FIXED): 840,
+}
+"""By player and level, to the nearest ten."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ REPLY_SECONDS = 0.5
 
 def serve(arguments: Namespace) -> int:
     """``play.py serve``."""
-    players = tuple(arguments.player or ())
+    players = tuple(arguments.guests or ())
     for spec in players:
         find_player(spec)  # says what is wrong with it before anything is opened
     gc.disable()  # until everything is loaded
