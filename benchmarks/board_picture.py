@@ -34,9 +34,9 @@ def main(path: str) -> int:
         page.goto(f"http://{HOST}:{port}/#{GAME}@{PLY}")
         page.locator("[data-mind='1']").first.wait_for(timeout=WAIT_MS)
         page.keyboard.press("a")
+        page.locator(".thought.first b.exact").wait_for(timeout=WAIT_MS)
         page.locator("#progress").wait_for(state="visible")
         page.locator("#progress").wait_for(state="hidden", timeout=WAIT_MS)
-        page.locator(".thought.second b.exact").wait_for(timeout=WAIT_MS)
         page.screenshot(path=path)
     finally:
         browser.close()

@@ -19,8 +19,9 @@ from othello_nn.game.record import Game
 from othello_nn.game.rules import PASS
 from othello_nn.players.spec import parse_spec
 
-PASSES = ((4, 10), (10, 16), (14, 20))
-"""Depth, and empties from which moves are solved. The first is there at once, the last takes about a minute."""
+PASSES = ((4, 10, 0.2), (10, 16, 0.5), (14, 20, 2.0))
+"""Depth, empties from which moves are solved, and seconds at most for a move that is not. The first is there at once,
+the last takes about a minute; players without ProbCut do not get as deep."""
 MARKS = ((10.0, "??"), (4.0, "?"))
 """Discs that a move gives away, and what stands behind it."""
 MOST_REMEMBERED = 5000
@@ -78,8 +79,8 @@ def judge_all(
 
     def work(turn: Turn) -> Iterator[None]:
         done, total = 0, len(PASSES) * len(moves)
-        for level, (depth, solve) in enumerate(PASSES):
-            spec = f"{mind}:depth={depth},solve={solve},table={TABLE_MB}"
+        for level, (depth, solve, seconds) in enumerate(PASSES):
+            spec = f"{mind}:depth={depth},seconds={seconds},solve={solve},table={TABLE_MB}"
             for position, move in moves:
                 found = known[position, move]
                 while found is None or not (found.judged.exact or found.level >= level):

@@ -191,6 +191,6 @@ def _value(place: str, value: Any, kind: type | None) -> Any:
         raise MessageError(f"{place} is not part of the message")
     if kind is float and type(value) is int and abs(value) < 1e9:
         value = float(value)
-    if type(value) is not kind or (kind is float and not math.isfinite(value)):
+    if type(value) is not kind or (isinstance(value, float) and not math.isfinite(value)):
         raise MessageError(f"{place} must be of type {kind.__name__}, not {shorten(value)}")
     return value

@@ -16,19 +16,17 @@ from typing import Any
 from othello_nn.cli.terminal.game import COLOURS
 from othello_nn.cli.web import messages
 from othello_nn.cli.web.game import BrowserGame, Clocks, Course
-from othello_nn.cli.web.judging import Judgement, Judgements, as_row, tell_story
+from othello_nn.cli.web.judging import Judgement, Judgements
 from othello_nn.cli.web.levels import Guests, Seat
 from othello_nn.cli.web.messages import Message
-from othello_nn.cli.web.named import OPENINGS, opening_moves, opening_name
-from othello_nn.cli.web.paste import read_fragment, read_pasted, write_fragment
+from othello_nn.cli.web.named import OPENINGS, opening_moves
+from othello_nn.cli.web.news import analysis_news, file_news, state_news
+from othello_nn.cli.web.paste import read_fragment, read_pasted
 from othello_nn.cli.web.pool import Pool
 from othello_nn.cli.web.thoughts import Thoughts
 from othello_nn.errors import OthelloError
-from othello_nn.game.formats.files import format_ggf, format_sgf
-from othello_nn.game.notation import format_transcript, move_name
 from othello_nn.game.position import Position, complete_moves
-from othello_nn.game.rules import PASS, squares_in
-from othello_nn.game.svg import board_svg
+from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import scan_moves
 from othello_nn.players.base import Choice
 
@@ -52,7 +50,7 @@ class Session:
         self.news = asyncio.Event()
         self.closed = False
         self._thoughts = Thoughts(pool, self)
-        self._version = self._notes = 0
+        self.version = self._notes = 0
         self._changed_at = 0.0
         self._flag: asyncio.TimerHandle | None = None
         self._reply: asyncio.TimerHandle | None = None
@@ -126,7 +124,7 @@ class Session:
             self._follow(message.link)
             return
         start = Position.parse(message.start)
-        moves, _ = complete_moves(start, scan_moves(message.moves))
+        moves: tuple[int, ...] = complete_moves(start, scan_moves(message.moves))[0]
         if message.opening == RANDOM_OPENING:
             self._seat(seats, message)
             self._thoughts.random_opening()
@@ -240,20 +238,7 @@ class Session:
         self.note(f"{found.kind}: {f'{count} moves' if count else 'a position'}{f' ({found.note})' * bool(found.note)}")
 
     def _export(self, message: messages.Export) -> None:
-        position = self.game.position
-        record = self.game.record(*(self.seats[side].title for side in (True, False)))
-        texts = {
-            "ggf": lambda: format_ggf([record]),
-            "sgf": lambda: format_sgf([record]),
-            "txt": lambda: f"{self._transcript()}\n",
-            "svg": lambda: board_svg(
-                position.black,
-                position.white,
-                position.legal_mask,
-                None if position.is_over else position.black_to_move,
-            ),
-        }
-        self.tell("file", {"name": f"othello.{message.format}", "text": texts[message.format]()})
+        self.tell("file", file_news(self, message.format))
 
     # --- what follows from a change ----------------------------------------------------------------------------------
 
@@ -267,7 +252,7 @@ class Session:
 
     def changed(self) -> None:
         """Something is different: tell the page, and think about what is wanted now."""
-        self._version += 1
+        self.version += 1
         self._changed_at = time.monotonic()
         if self._reply is not None:
             self._reply.cancel()
@@ -277,7 +262,7 @@ class Session:
         self._told_over = self.game.is_over
         people = sum(seat.is_person for seat in self.seats.values())
         self.analyzes |= just_over and people == 1 and bool(self.game.course.moves)
-        self.tell("state", self._state())
+        self.tell("state", state_news(self))
         self._thoughts.plan()
         self.tell_analysis()
 
@@ -301,69 +286,19 @@ class Session:
             self.game.end(late=side)
             self.changed()
 
-    def _transcript(self) -> str:
-        return format_transcript(self.game.course.moves)
-
-    def _state(self) -> dict[str, Any]:
-        game, position, course = self.game, self.game.position, self.game.course
-        last = course.moves[course.ply - 1] if course.ply else None
-        passed = last == PASS
-        if passed and course.ply > 1:
-            last = course.moves[course.ply - 2]
-        transcript = self._transcript()
-        return {
-            "version": self._version,
-            "position": position.to_text(),
-            "board": position.board_string(),
-            "black_to_move": position.black_to_move,
-            "legal": [move_name(square) for square in squares_in(position.legal_mask)],
-            "start": course.start.to_text(),
-            "start_side": course.start.black_to_move,
-            "moves": [move_name(move) for move in course.moves],
-            "ply": course.ply,
-            "last": None if last is None or last == PASS else move_name(last),
-            "passed": passed,
-            "over": game.is_over,
-            "result": game.result,
-            "margin": game.margin,
-            "seats": {
-                COLOURS[side].lower(): {"text": seat.text, "title": seat.title, "person": seat.is_person}
-                for side, seat in self.seats.items()
-            },
-            "clocks": self._clock_news(),
-            "paused": self.paused,
-            "thinking": self.waits_for_computer,
-            "opening": opening_name(game.positions[: course.ply + 1]),
-            "can_undo": game.can_undo,
-            "can_redo": game.can_redo,
-            "transcript": transcript,
-            "link": write_fragment(course.start, transcript, None if game.is_last else course.ply),
-            "analyzes": self.analyzes,
-        }
-
-    def _clock_news(self) -> dict[str, Any] | None:
-        if not self.clocks.seconds:
-            return None
-        running = self.clocks.running
-        return {
-            "seconds": self.clocks.seconds,
-            "black": self.clocks.left(True),
-            "white": self.clocks.left(False),
-            "running": None if running is None else COLOURS[running].lower(),
-        }
-
     # --- what was thought --------------------------------------------------------------------------------------------
 
     def reply(self, position: Position, choice: Choice) -> None:
         """The computer has chosen. It plays after a moment, so that its move can be seen."""
-        if self.game.position != position or not self.waits_for_computer or choice.move is None:
+        move = choice.move
+        if self.game.position != position or not self.waits_for_computer or move is None:
             return
         wait = self._changed_at + self.reply_seconds - time.monotonic()
 
         def play() -> None:
             self._reply = None
             if not self.closed and self.game.position == position and self.waits_for_computer:
-                self.game.play(int(choice.move))
+                self.game.play(move)
                 self.changed()
 
         if wait <= 0:
@@ -383,34 +318,12 @@ class Session:
 
     def tell_analysis(self) -> None:
         """Everything that is known about the moves of the game."""
-        course, positions = self.game.course, self.game.positions
         if not self.judgements or not self.minds:
             return
-        people = [side for side, seat in self.seats.items() if seat.is_person]
-        news: dict[str, Any] = {"transcript": self._transcript(), "start": course.start.to_text(), "minds": []}
-        for mind in self.minds:
-            found = [
-                None if move == PASS else self.known(mind, position, move)
-                for position, move in zip(positions, course.moves, strict=False)
-            ]
-            story = tell_story(course.moves, found, self.game.margin, people[0] if len(people) == 1 else None)
-            done, total = self._thoughts.progress.get(mind, (0, 0))
-            news["minds"].append(
-                {
-                    "mind": mind,
-                    "rows": [as_row(ply, one) for ply, one in enumerate(found) if one is not None],
-                    "losses": {"black": round(story.losses[True], 1), "white": round(story.losses[False], 1)},
-                    "turning": story.turning,
-                    "story": story.text,
-                    "done": done,
-                    "total": total,
-                }
-            )
-        news["running"] = self.analyzes and self._thoughts.is_judging
-        self.tell("analysis", news)
+        self.tell("analysis", analysis_news(self, self._thoughts.progress, self._thoughts.is_judging))
 
     def all_judged(self) -> None:
         """The analysis has come to its end."""
         self.analyzes = False
-        self.tell("state", self._state())
+        self.tell("state", state_news(self))
         self.tell_analysis()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from othello_nn.cli.web.judging import judge_all
+from othello_nn.cli.web.news import choice_news, values_news
 from othello_nn.cli.web.pool import Pool, Task, Turn, Work
 from othello_nn.cli.web.values import TABLE_MB, Values, mind_spec, sharpen
 from othello_nn.errors import OthelloError
@@ -27,7 +28,6 @@ OPENING, MOVE, HINT, LOOK, VALUES, JUDGE, DEEP_VALUES = range(7)
 """Kinds of thoughts by their urgency."""
 HINT_SECONDS = 1.0
 OPENING_PLIES, BALANCED_DISCS = 8, 3.0
-LINE_MOVES = 16
 SHOWN_PATTERNS = 12
 
 
@@ -228,37 +228,3 @@ def _choose(
             turn.give_back()
 
     return work
-
-
-# --- as the page gets it ---------------------------------------------------------------------------------------------
-
-
-def choice_news(choice: Choice) -> dict[str, Any]:
-    return {
-        "move": None if choice.move is None else move_name(choice.move),
-        "score": None if choice.score is None else round(choice.score, 2) + 0.0,
-        "exact": choice.exact,
-        "depth": choice.depth,
-        "line": [move_name(move) for move in choice.pv[:LINE_MOVES]],
-    }
-
-
-def values_news(values: Values) -> dict[str, Any]:
-    """Values for the side to move."""
-    return {
-        "position": values.position.to_text(),
-        "moves": {
-            move_name(move): {
-                "value": round(value, 2) + 0.0,
-                "depth": values.depths[move],
-                "exact": move in values.exact,
-            }
-            for move, value in values.moves.items()
-        },
-        "best": move_name(values.best),
-        "line": [move_name(move) for move in values.line[:LINE_MOVES]],
-        "depth": values.depth,
-        "confidence": values.confidence,
-        "done": values.done,
-        "nodes": values.nodes,
-    }
