@@ -38,6 +38,7 @@ from benchmarks import (
     solving,
     speed,
     strength,
+    web,
 )
 from benchmarks.harness import BENCHMARKS, BenchmarkError, Settings
 from othello_nn.errors import did_you_mean
@@ -61,6 +62,7 @@ MODULES = (
     accuracy,
     against,
     faults,
+    web,
 )
 NAMES = [name for module in MODULES for name, item in BENCHMARKS.items() if item.run.__module__ == module.__name__]
 EVERYTHING = "all"

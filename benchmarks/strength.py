@@ -20,16 +20,19 @@ from othello_nn.arena.openings import Opening, make_openings
 from othello_nn.arena.rating import Rating, ratings
 from othello_nn.arena.tournament import Standing, TournamentResult, play_tournament
 from othello_nn.cli.analyze import judge_game, make_judge
+from othello_nn.cli.web.levels import LEVELS
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.game.record import Game
 from othello_nn.game.syntax import scan_moves
 from othello_nn.players import PlayerError, make_player, parse_spec
 from othello_nn.players.classic.keyano import shipped_keyano
 from othello_nn.progress import progress
+from othello_nn.resources import BEST
 
 FIGURE_7 = ROOT / "tests" / "fixtures" / "figure7.tuples"
 JOBS = os.cpu_count() or 1
 SEED = 1
+SWH_RATING = 1000
 SHIPPED = ("champion", "triangle", "league")
 CLASSICAL = ("iago", "keyano", "features", "wystan", "mobility")
 SIMPLE = ("swh", "most-discs", "fewest-discs", "random")
@@ -345,6 +348,32 @@ def rating_table(settings: Settings) -> Report:
     names += [f"{name}:seconds={settings.size(100, 5) / 1000:g}" for name in (*SHIPPED, *CLASSICAL, "swh")]
     names = names if not settings.quick else names[-3:]
     return _round_robin(settings, names, make_openings("random:8", settings.size(4, 1), SEED))
+
+
+@benchmark("levels", "the levels of the browser's board against each other: their ratings, swh being 1000")
+def levels(settings: Settings) -> Report:
+    titles = {f"{BEST}:{level.keys}": level.name for level in LEVELS if "seconds" not in level.keys}
+    names = [*titles, "swh", "random"] if not settings.quick else [*list(titles)[:2], "swh"]
+    openings = make_openings("random:8", settings.size(8, 1), SEED)
+    with progress("playing", len(names) * (len(names) - 1) * len(openings)) as bar:
+        done, jobs = itertools.count(1), settings.threads or JOBS
+        result = play_tournament(names, openings, jobs=jobs, seed=SEED, on_game=lambda one: bar.update(next(done)))
+    _whole(result)
+    standings = result.standings()
+    shift = SWH_RATING - next(standing.rating.elo for standing in standings if standing.player == "swh")
+    rows = [
+        (
+            f"`{standing.player}`",
+            titles.get(standing.player, ""),
+            f"{standing.rating.elo + shift:.0f} ± {standing.rating.high - standing.rating.elo:.0f}",
+            f"{standing.score:.2f}",
+        )
+        for standing in standings
+    ]
+    values = {standing.player: standing.rating.elo + shift for standing in standings}
+    parameters = {"openings": len(openings), "games": len(result.played), "seconds": result.seconds}
+    text = markdown_table(("player", "level", "rating", "score"), rows)
+    return Report(standings[0].rating.elo + shift, "Elo", text, values, parameters)
 
 
 def _round_robin(settings: Settings, names: Sequence[str], openings: Sequence[Opening]) -> Report:

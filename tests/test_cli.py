@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SMALL = "--X-OXX-OXXXOOXOXOXXO-OXXXOXOOXOXXOOXOX-XXOOOOX-XOOOOOXOXOOOOOO- X"
 LISTED = f"{SMALL}; d1:+16; h1:+14; h8:+2; f3:-4; a1:-6; h5:-8;"
 WRONG = f"{SMALL}; d1:+14; h1:+14;"
-COMMANDS = ["solve", "bestmove", "analyze", "perft", "players", "match", "tournament", "league", "engine"]
+COMMANDS = ["serve", "solve", "bestmove", "analyze", "perft", "players", "match", "tournament", "league", "engine"]
 
 
 def start(*words: str, **keywords) -> subprocess.Popen:
@@ -339,19 +339,8 @@ def test_players_are_listed(play):
     assert code == 0
     for name in ("random", "most-discs", "fewest-discs", "swh", "mobility"):
         assert sum(line.startswith(f"{name} ") for line in out.splitlines()) == 1
-    for key in (
-        "depth",
-        "nodes",
-        "seconds",
-        "solve",
-        "epsilon",
-        "threads",
-        "probcut",
-        "trust",
-        "search",
-        "table",
-        "clock",
-    ):
+    keys = ("depth", "nodes", "seconds", "solve", "epsilon", "gives", "threads", "probcut", "trust", "search", "table")
+    for key in (*keys, "clock"):
         assert f"\n  {key} " in out
     code, out, _ = play("players", "--json")
     assert {"random", "swh", "mobility"} <= {json.loads(line)["name"] for line in out.splitlines()}

@@ -224,10 +224,12 @@ def test_the_wheel_holds_the_modules_the_nets_the_presets_and_train_py(wheel):
             assert archive.read(f"othello_nn/{path.relative_to(ROOT).as_posix()}") == path.read_bytes()
     inside = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*") if path.suffix in (".py", ".toml")}
     fitted = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.safetensors")}
+    page = {path.relative_to(ROOT).as_posix() for path in (PACKAGE / "cli" / "web" / "page").iterdir()}
+    assert "othello_nn/cli/web/page/index.html" in page
     assert len(inside) > 140
     assert len(fitted) >= 2
     taken_along = {"othello_nn/train.py", *(f"othello_nn/checkpoints/{name}" for name in NETS)}
-    assert names == inside | fitted | taken_along | {"othello_nn/py.typed"}
+    assert names == inside | fitted | page | taken_along | {"othello_nn/py.typed"}
 
 
 def test_the_source_distribution_can_build_the_same(sources, tmp_path):

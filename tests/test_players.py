@@ -172,6 +172,21 @@ def test_the_same_seed_plays_the_same():
     assert game(1) != game(2)
 
 
+def test_a_player_that_gives_discs_away_plays_worse_by_its_own_judgement():
+    position, exact = Position.parse("f5d6c3d3c4f4f6"), make_player("mobility:depth=3")
+    values = {move: -exact.choose(position.play(move)).score for move in position.legal_moves}
+    best = max(values.values())
+
+    def mean_loss(spec: str) -> float:
+        player = make_player(spec, random.Random(1))
+        assert player.varies
+        return sum(best - values[player.choose(position).move] for _ in range(60)) / 60
+
+    assert values
+    assert mean_loss("mobility:depth=4,gives=15") < mean_loss("mobility:depth=4,gives=90")
+    assert not make_player("mobility:depth=4").varies
+
+
 def test_epsilon_one_is_a_random_player():
     player = make_player("most-discs:epsilon=1", random.Random(3))
     position = random_position(12, 1)

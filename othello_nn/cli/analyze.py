@@ -144,7 +144,7 @@ class EngineJudge:
         if best.exact:
             return 0.0 - engine.solve(after).score, True
         if best.depth == 1:
-            return best.shift - _static_discs(engine, after), False
+            return best.shift - static_discs(engine, after), False
         limit = Limit(depth=best.depth - 1)
         if limit.depth == after.empties:
             # A selective search to the end that could not be proved: the proof has no more time for this move.
@@ -157,7 +157,7 @@ class EngineJudge:
         return self.player.engines[position.black_to_move]
 
 
-def _static_discs(engine: Engine, position: Position) -> float:
+def static_discs(engine: Engine, position: Position) -> float:
     """The evaluator's value of a position: a search of no depth."""
     import numpy as np
 

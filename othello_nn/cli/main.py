@@ -40,6 +40,7 @@ _BOARD = "-XOO-----XOOO---X-OXOOXXXXOOXXOXXOXXOXOXOOOOOOXX--XOOO-----O--O- X"
 MAIN_EXAMPLES = f"""\
 examples:
   python play.py                                     a game against the champion
+  python play.py serve                               the board in the browser
   python play.py --player swh --color white --clock 300
   python play.py solve {_BOARD}
   python play.py solve --file endings.obf --threads 2
@@ -175,6 +176,18 @@ def _league_arguments(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
+def _serve_arguments(parser: argparse.ArgumentParser) -> None:
+    add_flag(parser, "--port", "P", Whole(8000, "where to listen on 127.0.0.1; 0: any free port", 0, 65535))
+    parser.add_argument("--no-open", action="store_true", help="do not open the page in the browser")
+    parser.add_argument(
+        "--player",
+        dest="guests",
+        action="append",
+        metavar="A",
+        help="one more player to choose, such as 'gtp:gtp-rhino'; may be repeated",
+    )
+
+
 def _engine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("protocol", choices=("gtp", "nboard"), help="what the other program speaks")
     parser.add_argument("--player", metavar="A", help="who plays (the best evaluator at hand, for 1 second a move)")
@@ -182,6 +195,17 @@ def _engine_arguments(parser: argparse.ArgumentParser) -> None:
 
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str, str]] = {
     # name: what it does, its arguments, its module and function, examples
+    "serve": (
+        "the board in the browser: play, see what nets think, go through games",
+        _serve_arguments,
+        "web.serve:serve",
+        """\
+  python play.py serve
+  python play.py serve --port 0 --no-open
+  python play.py serve --player 'gtp:gtp-rhino' --player champion:seconds=20
+Only this machine can reach it. docs/browser.md tells what the page can do; on the page, ? lists the keys.
+""",
+    ),
     "solve": (
         "the exact result of a position, or of a file of them",
         _solve_arguments,

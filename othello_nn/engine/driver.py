@@ -11,6 +11,7 @@ the end are the one-line forms.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -221,6 +222,23 @@ class Engine:
         if wld and position.is_over:
             result = replace(result, wld=True, score=float(np.sign(result.score)))
         return result
+
+    @property
+    def is_batched(self) -> bool:
+        """The evaluator is asked for many positions at once: there is no compiled leaf to ask for one."""
+        return self._batched is not None
+
+    @property
+    def confidence(self) -> float:
+        """How likely a search of the midgame is to find what one of full width would: 1 without ProbCut."""
+        deviations = SELECTIVITY_LEVELS[self._middle]
+        return 1.0 if deviations is None else math.erf(deviations / math.sqrt(2))
+
+    def calibrated(self, raw: float, empties: int, depth: int) -> float:
+        """The discs that a raw score of a search of so many plies stands for."""
+        if self._calibration is None or not 0 < depth < empties:
+            return raw
+        return self._calibration.discs(raw, empties, depth)
 
     # --- what to search next -----------------------------------------------------------------------------------------
 
@@ -453,9 +471,8 @@ class Engine:
     def _result(self, work: _Work) -> Result:
         move, last = Move(work.moves[0]), work.last
         exact = last.depth == work.position.empties and last.level == 0
-        raw = score = work.score / SCORE_DISC
-        if self._calibration is not None and 0 < last.depth < work.position.empties:
-            score = self._calibration.discs(raw, work.position.empties, last.depth)
+        raw = work.score / SCORE_DISC
+        score = self.calibrated(raw, work.position.empties, last.depth)
         counters = {name: sum(space[offset] for space in self._workspaces) for name, offset in COUNTERS.items()}
         return Result(
             move=move,

@@ -20,6 +20,7 @@ from othello_nn.game.position import Position
 from othello_nn.players.base import BasePlayer, Choice, PlayerError
 from othello_nn.players.simple import SquareWeights
 from othello_nn.players.spec import PlayerSpec
+from othello_nn.players.weakening import chances, share_of_move
 from othello_nn.search_options import CLOCK, MAX_DEPTH
 
 # A shallow search fills a fraction of this, and both are cleared before every game.
@@ -27,6 +28,8 @@ SHALLOW_DEPTH, SHALLOW_TABLE_MB, TABLE_MB = 6, 1.0, 64.0
 # Where limits meet a game clock, a move gets an equal share of it as if so many more were to come; solving gets twice
 # that, since a game that is solved once needs no more time.
 SPARE_MOVES, SOLVING_SHARES = 4, 2
+# A player that gives discs away looks at every move by itself, so not as deep as it could.
+GIVING_DEPTH, MOST_GIVING_DEPTH = 6, 8
 # Files that hold no net, and who reads them.
 FITTED_KINDS = {"features": "classic.features:FeatureEvaluator", "keyano": "classic.keyano:KeyanoEvaluator"}
 
@@ -41,6 +44,8 @@ class SearchPlayer(BasePlayer):
     def __init__(self, spec: PlayerSpec, evaluator: Any, default: Limit, rng: random.Random):
         super().__init__(spec.text, rng, spec.epsilon or 0.0)
         self.solve_from = spec.solve or 0
+        self.gives_discs = spec.gives or 0.0
+        self.varies |= self.gives_discs > 0
         self.limit = Limit(spec.depth, spec.nodes, spec.seconds) if spec.is_limited else default
         divided = not spec.is_limited and (spec.clock is not None or default.depth is None)
         self.clock = make_clock(spec.clock or CLOCK.default) if divided else None
@@ -65,7 +70,19 @@ class SearchPlayer(BasePlayer):
         return self.engines[True]
 
     def pick(self, position: Position, remaining: float | None) -> Choice:
+        if self.gives_discs and len(position.legal_moves) > 1:
+            return self._give_away(position)
         return choice_of(self._think(position, remaining))
+
+    def _give_away(self, position: Position) -> Choice:
+        """A move drawn by what the moves are worth, each searched to the same depth; see ``weakening.py``."""
+        depth = min(self.limit.depth or GIVING_DEPTH, MOST_GIVING_DEPTH)
+        engine, moves = self.engines[position.black_to_move], position.legal_moves
+        found = [engine.search(position.play(move), Limit(depth=max(1, depth - 1))) for move in moves]
+        values = [0.0 - (result.score if result.exact else result.raw_score) for result in found]
+        [i] = self.rng.choices(range(len(moves)), chances(values, share_of_move(self.gives_discs)))
+        nodes, seconds = sum(result.nodes for result in found), sum(result.seconds for result in found)
+        return Choice(moves[i], values[i], found[i].exact, depth, (moves[i], *found[i].pv), nodes, seconds)
 
     def _think(self, position: Position, remaining: float | None) -> Result:
         engine, solving = self.engines[position.black_to_move], position.empties <= self.solve_from

@@ -59,6 +59,7 @@ class PlayerSpec:
     seconds: float | None = None
     solve: int | None = None
     epsilon: float | None = None
+    gives: float | None = None
     threads: int | None = None
     probcut: bool | str | None = None
     trust: float | None = None
@@ -101,6 +102,7 @@ KEYS: dict[str, Option] = {
     "seconds": dataclasses.replace(SECONDS, low=1e-3, high=1e6),  # other programs are told it, too
     "solve": Whole(None, "empties from which the end is solved, however long it takes", 0, 60),
     "epsilon": Number(None, "probability of a random move", 0, 1),
+    "gives": Number(None, "discs given away in a game, in expectation, to play weaker", 0, 300),
     "threads": THREADS.left_open,
     "probcut": PROBCUT.left_open,
     "trust": TRUST,

@@ -38,6 +38,7 @@ __all__ = [
     "format_obf",
     "format_sgf",
     "format_transcripts",
+    "parse_games",
     "parse_ggf",
     "parse_obf",
     "parse_sgf",
@@ -78,11 +79,14 @@ def read_games(path: str | PathLike[str], on_error: ErrorHandler | None = None) 
         players = _names_beside(path, ".jou", PLAYER_BYTES)
         tournaments = _names_beside(path, ".trn", TOURNAMENT_BYTES)
         return _in_file(path, lambda: parse_wthor(data, players, tournaments, handler))
-    text = _decode(data)
-    if not _TREE_START.match(text) and path.suffix.lower() not in (".ggf", ".sgf"):
-        return _in_file(path, lambda: parse_transcripts(text, handler))
-    parse = parse_sgf if _is_sgf(text, path) else parse_ggf
-    return _in_file(path, lambda: parse(text, handler))
+    return _in_file(path, lambda: parse_games(_decode(data), handler, path.suffix.lower()))
+
+
+def parse_games(text: str, on_error: ErrorHandler | None = None, suffix: str = "") -> list[Game]:
+    """The games of a text: GGF, SGF, or transcripts one a line. ``suffix`` decides where the text does not tell."""
+    if not _TREE_START.match(text) and suffix not in (".ggf", ".sgf"):
+        return parse_transcripts(text, on_error)
+    return (parse_sgf if _is_sgf(text, suffix) else parse_ggf)(text, on_error)
 
 
 def read_obf(path: str | PathLike[str], on_error: ErrorHandler | None = None) -> list[ObfEntry]:
@@ -161,11 +165,11 @@ def _looks_like_wthor(data: bytes) -> bool:
     return len(data) == HEADER_BYTES + GAME_BYTES * int.from_bytes(data[4:8], "little")
 
 
-def _is_sgf(text: str, path: Path) -> bool:
+def _is_sgf(text: str, suffix: str) -> bool:
     """SGF numbers its games (GM[2]) where GGF names them (GM[Othello])."""
     match = _GAME_PROPERTY.search(text)
     if match is None:
-        return path.suffix.lower() == ".sgf"
+        return suffix == ".sgf"
     return (match[1] or match[2]).isdigit()
 
 
