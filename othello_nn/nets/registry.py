@@ -128,8 +128,8 @@ def count_numbers(options: NetOptions) -> int:
             return (64 + 2) * hidden + 1
         case NTupleOptions(tuples=str()):
             raise NetError(f"the tuples of a saved net are lists of squares, not the name {shorten(options.tuples)}")
-        case NTupleOptions(stages=stages, dim=dim, hidden=hidden, heads=heads):
-            cells = 1 + sum(3 ** len(squares) for squares in check_tuples(options.tuples))
+        case NTupleOptions(tuples=tuple(tuples), stages=stages, dim=dim, hidden=hidden, heads=heads):
+            cells = 1 + sum(3 ** len(squares) for squares in check_tuples(tuples))
             head = (dim + 2) * hidden + 1 + (dim if heads > 1 else 0)
             return (stages + (options.shared and stages > 1)) * cells * dim + (heads * head if dim > 1 else 0)
         case StagedOptions(centres=centres):
