@@ -14,7 +14,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from benchmarks.faults.trials import Tally
+from benchmarks.faults.trials import NoTrialError, Tally
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PRESETS = ["quick", "embedding", "triangle-leouski", "backwards"]
@@ -30,7 +30,7 @@ def try_checked(kind: str, count: int, seed: int) -> Tally:
     command = [sys.executable, "-m", "benchmarks.faults.checked", kind, str(count), str(seed)]
     done = subprocess.run(command, env=os.environ | settings, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"the trials of {kind} cannot be prepared: {done.stderr[-2000:]}")
+        raise NoTrialError(f"the trials of {kind} cannot be prepared: {' '.join(done.stderr[-800:].split())}")
     return Tally(**json.loads(done.stdout))
 
 

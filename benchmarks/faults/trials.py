@@ -39,6 +39,10 @@ SHOWN = 10
 _COUNTS = struct.Struct("5q")  # the number at work, tried, refused, accepted, wrong
 
 
+class NoTrialError(OthelloError):
+    """Trials that cannot even begin."""
+
+
 class Wrong(Exception):
     """What must not happen."""
 
@@ -102,7 +106,7 @@ def _try_until_crash(
     if status == "":
         return numbers.stop
     if at < numbers.start:
-        raise RuntimeError(f"the trials of {tally.kind} cannot be prepared: {status}\n{_last_words(folder)}")
+        raise NoTrialError(f"the trials of {tally.kind} cannot be prepared: {status}; {_last_words(folder)}")
     tally.tried += 1
     tally.wrong.append(f"{tally.kind} {at}: {status}")
     return at + 1
@@ -157,7 +161,7 @@ def _watch(child: int, shared, patience: float) -> str:
 
 
 def _last_words(folder: Path) -> str:
-    return (folder / "words.txt").read_text(errors="replace")[-3000:]
+    return " ".join((folder / "words.txt").read_text(errors="replace")[-800:].split())
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------
