@@ -192,6 +192,17 @@ class Searched(Settings):
         )
     )
     minibatch: int = declared(Whole(1024, "positions of one update", 1, 1 << 17))
+    average: float = declared(
+        Number(
+            0.0,
+            "the net is a mean over the fit's last steps, of 131,072 positions: so much of it stays each",
+            0,
+            0.9999,
+        )
+    )
+    patience: int = declared(
+        Whole(0, "a fit ends when its test error has not fallen in so many of its 40 tests; 0: never", 0)
+    )
     rate: float = declared(Number(0.08, "learning rate of the tables, which falls to nothing along a cosine", 0, 100))
     head_rate: float = declared(Number(0.02, "learning rate of the networks behind them, likewise", 0, 100))
     folder: str = declared(Word("", "where the positions are kept; without it, in the run's folder"))

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import train as program
 from othello_nn.config import ConfigError, load_preset
@@ -95,6 +96,42 @@ def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path):
             assert np.array_equal(array, again.state()[name]), (stop, name)
 
 
+def test_the_mean_over_the_last_steps(tmp_path):
+    """With a short memory it is the last steps' weights; it comes through a state."""
+    plain, averaged = (
+        made(tmp_path / "a", "searched.positions=[2500]"),
+        made(tmp_path / "b", "searched.positions=[2500]", "searched.average=0.6"),
+    )
+    seen = []
+    while averaged.progress < 1:
+        averaged.step()
+        if averaged.fitting and averaged.learnt:
+            seen.append(averaged._fit.vectors.weights.copy())
+        if len(seen) == 3:
+            state = {name: array.copy() for name, array in averaged.state().items()}
+            averaged = made(tmp_path / "b", "searched.positions=[2500]", "searched.average=0.6")
+            averaged.restore(state)
+    run(plain)
+    seen.append(plain._fit.vectors.weights)  # the last step's, which the mean has replaced
+    mean = seen[0]
+    for weights in seen[1:]:
+        mean = 0.6 * mean + 0.4 * weights
+    assert averaged._fit.vectors.weights == pytest.approx(mean, abs=1e-5)
+    assert np.abs(mean - plain._fit.vectors.weights).max() > 1e-4
+
+
+def test_a_fit_that_no_longer_improves_ends(tmp_path):
+    patient, hasty = (made(tmp_path / name, "searched.positions=[2500]", f"searched.patience={name}") for name in "05")
+    for learner in (patient, hasty):
+        run(learner)
+    assert patient.generation == hasty.generation == 1
+    stuck = made(
+        tmp_path / "5", "searched.positions=[2500]", "searched.patience=2", "searched.rate=0", "searched.head_rate=0"
+    )
+    run(stuck)
+    assert stuck.games < patient.games
+
+
 def test_positions_of_another_player_are_not_mixed_in(tmp_path):
     first = made(tmp_path)
     first.step()
@@ -112,9 +149,35 @@ def test_states_of_another_shape_are_refused(tmp_path):
         made(tmp_path).restore(state)
 
 
-def test_only_tables_are_fitted():
-    with pytest.raises(ConfigError, match="is for n-tuple nets, not triangle"):
-        SearchedLearner(load_preset("champion").changed(net={"kind": "triangle"}), Group(), 1, "cpu")
+@pytest.mark.parametrize(
+    ("net", "message"),
+    [
+        ({"kind": "dense"}, "dense nets cannot be compiled"),
+        ({"kind": "ntuple", "tuples": "edges", "view": "negation"}, "must not look at the colour"),
+    ],
+)
+def test_only_nets_that_play_the_games_are_fitted(net, message):
+    with pytest.raises(ConfigError, match=message):
+        SearchedLearner(load_preset("champion").changed(net=net, init=""), Group(), 1, "cpu")
+
+
+def test_triangles_learn_from_the_same_positions(tmp_path):
+    settings = [each for each in SMALL if not each.startswith("net.")] + ["searched.head_rate=0.01"]
+    triangles = {"kind": "staged", "net": {"kind": "triangle", "maps": 3}}
+
+    def begun() -> SearchedLearner:
+        learner = SearchedLearner(load_preset("champion").changed(settings, net=triangles), Group(), 1, "cpu")
+        learner.folder = tmp_path
+        return learner
+
+    learner = begun()
+    errors = [each[module.TEST] for each in run(learner) if module.TEST in each]
+    assert errors[-1] < 0.9 * errors[0]
+    assert learner.generation == 2
+    state, again = {name: array.copy() for name, array in learner.state().items()}, begun()
+    again.restore(state)
+    for name, parameter in learner.net().state_dict().items():
+        assert torch.equal(parameter, again.net().state_dict()[name])
 
 
 @pytest.mark.parametrize(

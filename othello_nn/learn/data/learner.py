@@ -22,7 +22,7 @@ import torch
 from othello_nn.checkpoint import check_positions
 from othello_nn.config import Config, ConfigError, Searched
 from othello_nn.engine.calibration import Calibration
-from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator, compile_net, load_evaluator
+from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator, compile_net, load_evaluator, why_not_compiled
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.engine.probcut import ProbCut
@@ -32,6 +32,7 @@ from othello_nn.kernels.parallel import parts_of
 from othello_nn.learn.data.device import DeviceFit
 from othello_nn.learn.data.labels import empties_of, firsts, labels, lines
 from othello_nn.learn.data.minibatch import CompiledFit
+from othello_nn.learn.data.module import ModuleFit
 from othello_nn.learn.data.picture import picture_of_errors
 from othello_nn.learn.data.searched import Play, searched_games
 from othello_nn.learn.data.store import ASIDE, EXACT, Part, StoreError, read
@@ -45,6 +46,8 @@ PORTION = 512
 """Games that are played and written at a time."""
 SLAB = 1 << 17
 """Positions that a step learns from."""
+ANY_ERROR = 1e9
+AVERAGED = frozenset({"weights", "heads"})
 TESTED = 40
 """One game in so many is kept from the fit, to tell its error."""
 MOST_TESTED = 200_000
@@ -53,6 +56,7 @@ SHOWN = 40
 COST = 60
 """Making a position takes about as long as learning from it so many times: for the estimate of what is left."""
 PROBCUT = {"positions": 600, "depth": 9, "solve_empties": 18}
+SEES_COLOURS = "it must not look at the colour to move"
 CALIBRATED = 20_000
 """Positions of tested games that are searched to find out what the net's scores mean."""
 
@@ -151,10 +155,9 @@ class SearchedLearner(Learner):
     def __init__(self, config: Config, group: Group, threads: int, device: str, *, resumed: bool = False):
         self.config, self.group, self.threads, self.device = config, group, threads, device
         self.options: Searched = config.searched
-        net = make_net(config.net)
-        if not isinstance(net, NTupleNet):
-            raise ConfigError(f"learning from searched games is for n-tuple nets, not {net.kind}")
-        self._net = net
+        self._net = make_net(config.net)
+        if reason := why_not_compiled(self._net.options) or (SEES_COLOURS if self._net.options.sees_colours else ""):
+            raise ConfigError(f"a net that learns from searched games also plays them: {reason}")
         self._fresh()
         self.generation = 0
         self.fitting = False
@@ -173,6 +176,10 @@ class SearchedLearner(Learner):
         self._order: tuple[int, np.ndarray] | None = None
         self._squared: Any = 0.0
         self._rows = 0
+        self._best, self._since = ANY_ERROR, 0
+        """The lowest test error of this fit, and how many tests ago it was."""
+        self._mean: dict[str, np.ndarray] = {}
+        """The mean of the weights over the last steps, where the net is to be that."""
         self._tested: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def pictures(self) -> dict[str, np.ndarray]:
@@ -181,8 +188,11 @@ class SearchedLearner(Learner):
     def _fresh(self) -> None:
         """A net that knows nothing, and what moves it."""
         self._net.cpu().reset_parameters(torch.Generator().manual_seed(seed_of(self.config.seed, 1)))
-        if self.device == "cpu":
-            self._fit: CompiledFit | DeviceFit = CompiledFit(self._net, self.options.minibatch, self.threads)
+        self._fit: CompiledFit | DeviceFit | ModuleFit
+        if not isinstance(self._net, NTupleNet):
+            self._fit = ModuleFit(self._net, self.device)
+        elif self.device == "cpu":
+            self._fit = CompiledFit(self._net, self.options.minibatch, self.threads)
         else:
             self._fit = DeviceFit(self._net, self.device)
 
@@ -327,14 +337,35 @@ class SearchedLearner(Learner):
                 self._tested = found, data.test_margins, data.test_empties
                 metrics |= data.metrics(found) | {TRAINED: math.sqrt(float(self._squared) / self._rows)}
                 self._squared, self._rows = 0.0, 0
+                goes_on = goes_on and not self._is_stuck(metrics[TEST])
+            self._average()
         (goes_on,) = self.group.any(goes_on)
         if not goes_on:
             self._end_fit()
         return metrics
 
+    def _is_stuck(self, error: float) -> bool:
+        """Whether the test error has not fallen for as long as there is patience."""
+        self._best, self._since = (error, 0) if error < self._best else (self._best, self._since + 1)
+        return 0 < self.options.patience <= self._since
+
+    def _average(self) -> None:
+        """Let the mean follow the weights."""
+        if not self.options.average:
+            return
+        self._fit.give()
+        now = self._fit.vectors._asdict()
+        for name in AVERAGED & now.keys():
+            mean = self._mean.setdefault(name, now[name].copy())
+            mean += (1 - self.options.average) * (now[name] - mean)
+
     def _end_fit(self) -> None:
         """The net plays the next games: all ranks get it, with its ProbCut."""
         self._fit.give()
+        for name, mean in self._mean.items():
+            getattr(self._fit.vectors, name)[:] = mean
+        self._fit.take()
+        self._mean, self._best, self._since = {}, ANY_ERROR, 0
         if self.group.size > 1:
             for array in self._fit.vectors:
                 if not self.group.is_rank_0:
@@ -374,6 +405,8 @@ class SearchedLearner(Learner):
         arrays = {f"net.{name}": part.copy() for name, part in self._fit.vectors._asdict().items()}
         where = self.generation, self.fitting, self.learnt, self._count, self.games - self._made
         arrays["where"] = np.array(where)
+        arrays["fit"] = np.array([self._best, self._since])
+        arrays |= {f"mean.{name}": mean.copy() for name, mean in self._mean.items()}
         fitted = {"probcut": self.probcut, "calibration": self.calibration}
         return arrays | {name: array for name, array in fitted.items() if array is not None}
 
@@ -387,6 +420,12 @@ class SearchedLearner(Learner):
         if fitting > 1 or self.generation + fitting > last or self.learnt > most:
             raise ValueError(f"where is {arrays['where'].tolist()}, which this run cannot be at")
         self.fitting = bool(fitting)
+        if "fit" in arrays:
+            best, since = array_in(arrays, "fit", np.zeros(2))
+            self._best, self._since = float(best), int(since)
+        means = {name: f"mean.{name}" for name in AVERAGED if f"mean.{name}" in arrays}
+        vectors = self._fit.vectors._asdict()
+        self._mean = {name: array_in(arrays, key, vectors[name]).copy() for name, key in means.items()}
         self.probcut, self.calibration = arrays.get("probcut"), arrays.get("calibration")
         if self.probcut is not None:
             ProbCut.of(self.probcut)
