@@ -295,6 +295,43 @@ def ranks(tmp_path_factory):
     return folder
 
 
+DYING = """
+import os, signal, sys
+from othello_nn.learn import distributed
+
+group = distributed.join("cpu")
+group.barrier()
+if group.rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    for _ in range(10**6):
+        group.any(True)
+except distributed.RankError as error:
+    print(error)
+    distributed.leave()
+    sys.exit(error.exit_code)
+"""
+
+
+def test_a_rank_that_is_killed_is_one_line_of_the_others(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "PYTHONPATH": str(ROOT)}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", DYING],
+            env=os.environ | group | {"RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=180)[0] for process in started]
+    assert [process.returncode for process in started] == [1, -9]
+    assert said[0].startswith("another rank has ended or cannot be reached; --resume goes on")
+    assert said[0].count("\n") == 1
+
+
 def test_a_state_is_saved_only_when_all_ranks_have_the_same(tmp_path):
     """A run that is killed goes on from such a state; rank 0's own tables between two merges are not the run's."""
 

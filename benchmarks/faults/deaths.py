@@ -142,7 +142,7 @@ def fresh(folder: Path) -> Path:
 def _check_words(folder: Path) -> None:
     said = (folder / "said.txt").read_text(errors="replace")
     if "Traceback" in said:
-        raise Wrong(f"a traceback: {said[-600:]}")
+        raise Wrong(f"a traceback: {said[said.rindex('Traceback') :][-600:]}")
 
 
 # --- training --------------------------------------------------------------------------------------------------------

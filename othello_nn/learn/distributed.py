@@ -11,7 +11,8 @@ share what each process needs a copy of, the net and its tables, and never wait 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -21,10 +22,32 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import ReduceOp
 
+from othello_nn.errors import OthelloError
+
 A_LONG_RUN = timedelta(days=365)
 """No rank waits longer for the others to end."""
 CORES = 2
 """Of a rank: to learn from a game takes about as long as to play it."""
+
+
+class RankError(OthelloError):
+    """The ranks cannot talk to each other: one has been killed, or its machine is gone."""
+
+    exit_code = 1
+
+
+@contextmanager
+def _with_the_others() -> Iterator[None]:
+    """While ranks talk to each other: what torch says of one that is not there becomes one line."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise RankError(
+            f"another rank has ended or cannot be reached; --resume goes on from what was saved ({reason})"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -47,7 +70,8 @@ class Group:
     def all_reduce(self, tensor: Tensor, operation: Any = ReduceOp.SUM) -> Tensor:
         """The sum of a tensor over the ranks, in place."""
         if self.size > 1:
-            dist.all_reduce(tensor, operation, self.processes)
+            with _with_the_others():
+                dist.all_reduce(tensor, operation, self.processes)
         return tensor
 
     def all_reduce_flat(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -69,7 +93,8 @@ class Group:
         if self.size == 1:
             return word
         words = [word]
-        dist.broadcast_object_list(words, group=self.processes)
+        with _with_the_others():
+            dist.broadcast_object_list(words, group=self.processes)
         return words[0]
 
     def gather(self, item: Any) -> list[Any]:
@@ -77,13 +102,15 @@ class Group:
         if self.size == 1:
             return [item]
         items = [None] * self.size if self.is_rank_0 else None
-        dist.gather_object(item, items, group=self.processes)
+        with _with_the_others():
+            dist.gather_object(item, items, group=self.processes)
         return items or []
 
     def barrier(self) -> None:
         """Until every rank is here."""
         if self.size > 1:
-            dist.barrier(self.processes)
+            with _with_the_others():
+                dist.barrier(self.processes)
 
 
 def join(device: str) -> Group:
@@ -92,7 +119,8 @@ def join(device: str) -> Group:
         return Group()
     if not dist.is_initialized():
         # Flags and names go from CPU to CPU also where gradients go from GPU to GPU.
-        dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
+        with _with_the_others():
+            dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
     local = (int(os.environ.get(name, default)) for name, default in (("LOCAL_WORLD_SIZE", "1"), ("LOCAL_RANK", "0")))
     return Group(dist.get_rank(), dist.get_world_size(), *local)
 
@@ -105,11 +133,13 @@ def pool_cores(group: Group, threads: int) -> tuple[Group, int]:
     cores = group.local_size * threads
     staying = min(group.local_size, max(1, cores // CORES))
     stays = [False] * group.size
-    dist.all_gather_object(stays, group.local_rank < staying)
+    with _with_the_others():
+        dist.all_gather_object(stays, group.local_rank < staying)
     if all(stays):
         return group, threads
     ranks = [rank for rank, stay in enumerate(stays) if stay]
-    processes = dist.new_group(ranks)
+    with _with_the_others():
+        processes = dist.new_group(ranks)
     if group.rank not in ranks:
         return Group(), 0
     return Group(ranks.index(group.rank), len(ranks), staying, group.local_rank, processes), cores // staying
