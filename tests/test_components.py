@@ -47,9 +47,9 @@ def discs(name: str, total: float) -> float:
 
 def said(name: str, position: Position) -> float:
     """The leaf's own value: that of a search of one ply, whose best move leads there, is its negation."""
-    from othello_nn.cli.analyze import _static_discs
+    from othello_nn.cli.analyze import static_discs
 
-    return _static_discs(Engine(EVALUATORS[name]()), position)
+    return static_discs(Engine(EVALUATORS[name]()), position)
 
 
 @pytest.fixture
