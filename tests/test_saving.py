@@ -125,3 +125,13 @@ def test_a_run_is_looked_at_before_the_net_that_it_starts_from(tmp_path, monkeyp
     preset = ["--preset", "triangle", "--set", "init=quick", "--games", "100", "--runs", "runs"]
     assert train.main([*preset, *words]) == 2
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, "9" * 5000, "[]", '{"net": ' * 5000])
+def test_a_damaged_configuration_is_one_line(tmp_path, capsys, content):
+    (tmp_path / "runs" / "damaged").mkdir(parents=True)
+    (tmp_path / "runs" / "damaged" / "config.json").write_text(content)
+    assert train.main(["--resume", "damaged", "--runs", str(tmp_path / "runs")]) == 2
+    said = capsys.readouterr().err.removeprefix("compiling (first run only) …\n")
+    assert said.startswith("train.py: ")
+    assert said.count("\n") == 1

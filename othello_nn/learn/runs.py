@@ -90,8 +90,10 @@ class Run:
             raise RunError(f"there is no run {name!r}; {near}")
         try:
             values = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(f"{folder / CONFIG_FILE} is damaged: {error}") from None
+        if not isinstance(values, dict):
+            raise RunError(f"{folder / CONFIG_FILE} is damaged: it holds no settings")
         return cls(folder, Config.from_dict(values))
 
     @property
