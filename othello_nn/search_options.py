@@ -29,7 +29,7 @@ class Selection(Option):
         return value
 
     def parsed(self, text: str) -> bool | str:
-        words = {"on": True, "multi": True, "off": False, SINGLE: SINGLE}
+        words: dict[str, bool | str] = {"on": True, "multi": True, "off": False, SINGLE: SINGLE}
         if text.lower() not in words:
             raise ValueError
         return words[text.lower()]

@@ -490,9 +490,9 @@ def test_node_count_signature():
 
 
 def test_cut_statistics_add_up():
-    result = search(Position.parse(GAMES[0][:40]), limit=Limit(depth=9), options=Options(table_mb=4))
+    result = search(Position.parse(GAMES[0][:40]), limit=Limit(depth=9), options=Options(table_mb=4, probcut=False))
     assert 0 < result.cut_first <= result.cut_nodes <= result.cut_moves < result.nodes
-    assert result.cut_first > 0.7 * result.cut_nodes  # the first move is usually the right one, or ordering is broken
+    assert result.cut_first > 0.8 * result.cut_nodes  # the first move is usually the right one, or ordering is broken
 
 
 def test_the_same_search_twice_is_the_same_search():

@@ -224,7 +224,7 @@ def test_a_random_balanced_opening(open_page):
 
 
 def test_watching_can_be_paused(open_page):
-    page = open_page(settings=against("none", "champion", "Expert"))
+    page = open_page(settings=against("none", "champion", "Champion"))
     expect(page.locator("#pause")).to_be_visible()
     expect(moves(page)).not_to_have_count(0, **slow())
     page.keyboard.press(" ")

@@ -231,7 +231,9 @@ class Engine:
     @property
     def confidence(self) -> float:
         """How likely a search of the midgame is to find what one of full width would: 1 without ProbCut."""
-        deviations = SELECTIVITY_LEVELS[self._middle]
+        deviations = SELECTIVITY_LEVELS[self._level(DEPTH_LEVEL)]
+        if deviations is not None:
+            deviations = self.options.trust or deviations
         return 1.0 if deviations is None else math.erf(deviations / math.sqrt(2))
 
     def calibrated(self, raw: float, empties: int, depth: int) -> float:

@@ -93,8 +93,8 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
     for kind in range(KINDS):
         chosen = kinds == kind
         if chosen.sum() >= FEWEST_OF_A_LINE:
-            rows = line_terms(found[chosen], empties[chosen])
-            lines[kind] = np.linalg.lstsq(rows, wanted[chosen], rcond=None)[0]
+            asked = line_terms(found[chosen], empties[chosen])
+            lines[kind] = np.linalg.lstsq(asked, wanted[chosen], rcond=None)[0]
     errors = wanted - (line_terms(found, empties) * lines[kinds]).sum(-1)
     groups: dict[tuple[int, int, int], list[float]] = {}
     for key, error in zip(zip(empties // 3 * 3 + 1, deep, shallow, strict=True), errors, strict=True):

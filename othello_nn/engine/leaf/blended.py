@@ -131,7 +131,6 @@ class Blended(NamedTuple):
     coefficients: int  # [65 · NETS] float32 by empties
     scale: float  # in discs
     limit: float  # the largest value, that of the most a leaf may claim
-    order_depth = TABLE_ORDER_DEPTH
 
 
 class Blended16(Blended):
@@ -155,6 +154,7 @@ for _lanes in LANE_COUNTS:
     _class = BLENDED_CLASSES[_lanes]
     _class.begin, _class.child = feature_kernels(_lanes)
     _class.score = _blended_score(_lanes)
+    _class.order_depth = TABLE_ORDER_DEPTH
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,7 +118,6 @@ class Embedded(NamedTuple):
     heads: int  # [65] int32: how many bytes further on the head for so many empties is. A head is float32: skip [dim],
     # its constant, then blocks [blocks, dim + 2, WIDTH]; see _emit_head
     blocks: int
-    order_depth = TABLE_ORDER_DEPTH
 
 
 # One class for each number of lanes and each dim: Embedded16x4 … Embedded64x16. They are named in the module, since
@@ -130,6 +129,7 @@ for _lanes in LANE_COUNTS:
         _class: Any = type(_name, (Embedded,), {"__module__": __name__, "__doc__": f"{_lanes} lanes, dim {_dim}."})
         _class.begin, _class.child = feature_kernels(_lanes)
         _class.score = _embedded_score(_lanes, _dim)
+        _class.order_depth = TABLE_ORDER_DEPTH
         globals()[_name] = EMBEDDED_CLASSES[_lanes, _dim] = _class
 
 

@@ -82,7 +82,6 @@ class Tables(NamedTuple):
     origins: int
     weights: int  # [stages · cells] int16 in units of SCORE_DISC a disc, or float32 in discs
     stages: int
-    order_depth = TABLE_ORDER_DEPTH
 
 
 class Tables16(Tables):
@@ -123,6 +122,7 @@ for _lanes in LANE_COUNTS:
     _whole, _float = TABLE_CLASSES[_lanes], FLOAT_CLASSES[_lanes]
     _whole.begin, _whole.child = _float.begin, _float.child = feature_kernels(_lanes)
     _whole.score, _float.score = _table_scores(_lanes)
+    _whole.order_depth = _float.order_depth = TABLE_ORDER_DEPTH
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:

@@ -388,7 +388,7 @@ class SearchedLearner(Learner):
 
     def net(self) -> Net:
         self._fit.give()
-        return self._fit.vectors.put_into(self._net)
+        return self._fit.vectors.put_into(self._net)  # type: ignore[arg-type]  # they are of this kind of net
 
     def evaluator(self) -> Evaluator:
         return self._leaf_evaluator()

@@ -42,7 +42,8 @@ class ModuleFit:
         vector_to_parameters(self._weights, net.parameters())  # views: what moves here moves the net
         self._first, self._second = torch.zeros_like(self._weights), torch.zeros_like(self._weights)
         self._updates = 0
-        self.vectors = Moved(*(each.cpu().numpy().copy() for each in self._tensors), np.zeros(1, np.int64))
+        weights, first, second = (each.cpu().numpy().copy() for each in self._tensors)
+        self.vectors = Moved(weights, first, second, np.zeros(1, np.int64))
 
     @property
     def _tensors(self) -> tuple[Tensor, ...]:
