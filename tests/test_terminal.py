@@ -21,6 +21,7 @@ from patience import HANG_SECONDS, wait_for_rest
 from othello_nn.cli.main import main
 from othello_nn.cli.terminal import thinking
 from othello_nn.cli.terminal.board import ASCII, PALETTE_16, PALETTE_256, UNICODE, Style, draw, find_style
+from othello_nn.cli.terminal.commands import COMMANDS, complete
 from othello_nn.cli.terminal.game import GameInPlay, clock_text
 from othello_nn.cli.terminal.session import Session
 from othello_nn.cli.terminal.thinking import LEVELS, at_level, explain
@@ -229,6 +230,60 @@ def test_undo_goes_back_to_the_users_turns_over_passes():
     assert session.game.position == Position.parse("f5f6")
     # As white, the player's own first move is not the user's to take back.
     assert "no move of yours" in play("undo", colour="white")[0]
+
+
+def test_what_was_taken_back_comes_again_until_something_else_is_played():
+    text, session = play("f5", "e6", "u 2", "redo", "board", "r", "redo")
+    assert len(session.game.moves) == 4
+    assert text.count("nothing was taken back that could be played again") == 1
+    assert text.count("move 3") == 3  # after f5, after the first redo, and on request
+    text, session = play("f5", "undo", "e6", "redo")
+    assert "nothing was taken back" in text
+    assert move_name(session.game.moves[0]) == "e6"
+    text, session = play("c1", "c3", "undo 2", "redo 2", start=TWO_MOVES)  # with the passes between them
+    assert session.game.is_over
+    assert text.count("Game over: ") == 2
+    assert "redo takes a number of turns, not 'x'" in play("redo x")[0]
+
+
+def test_who_resigns_has_lost_all_discs(tmp_path):
+    path = tmp_path / "given-up.ggf"
+    text, session = play("f5", "resign", "e6", "resign", f"save {path}", "redo", "undo", "e6")
+    assert "Game over: Black has resigned: White wins. You have lost." in text
+    assert "e6 cannot be played: the game is over" in text
+    assert "the game is over already" in text
+    assert (read_games(path)[0].result, read_games(path)[0].ending) == (-64, "resigned")
+    assert len(session.game.moves) == 4  # undo has taken back the resignation alone
+    assert "Game over: White has resigned: Black wins." in play("f5", "resign", colour="both")[0]
+
+
+def test_several_moves_are_played_in_turn():
+    for line in ("f5 d6 c3", "F5D6C3", "f5 d6c3"):
+        assert play(line, colour="both")[1].game.transcript == "f5d6c3"
+    assert play("f5 d6", player="swh")[1].game.transcript == "f5d6"
+    text, session = play("f5 d6 a1", "f5 save")
+    assert "move 3 of 3: a1 flips nothing" in text
+    assert "'save' is not a square; only moves can follow a move" in text
+    assert not session.game.moves
+    assert play("c1 c3", start=TWO_MOVES)[1].game.is_over  # white's pass need not be written
+
+
+def test_short_forms():
+    text, _ = play("mov", "sho on", "re", "n", "sav")
+    assert "legal for Black" in text
+    assert "thoughts are shown" in text
+    assert "'re' can be redo or resign" in text
+    assert "unknown command 'n'" in text
+    assert "save needs" in text
+
+
+def test_words_are_completed():
+    session = Session("swh", io.StringIO(), io.StringIO())
+    assert complete(session, "") == ["d3 ", "c4 ", "f5 ", "e6 ", *(f"{name} " for name in COMMANDS)]
+    assert complete(session, "un") == ["undo "]
+    assert complete(session, "show o") == ["on ", "off "]
+    assert complete(session, "new w") == ["white "]
+    assert complete(session, "quit ") == []
 
 
 def test_a_side_that_cannot_move_passes_whoever_it_is():

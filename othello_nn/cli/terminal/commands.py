@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +16,13 @@ from othello_nn.errors import IllegalMoveError, OthelloError, did_you_mean, shor
 from othello_nn.game.move import PASS_NAMES
 from othello_nn.game.notation import move_name, parse_transcript
 from othello_nn.game.position import Position
+from othello_nn.game.rules import PASS
 from othello_nn.players.spec import parse_spec
 
 if TYPE_CHECKING:
     from othello_nn.cli.terminal.session import Session
 
-_LIKE_A_SQUARE = re.compile(r"[a-z][0-9]")
+_LIKE_SQUARES = re.compile(r"([a-z][0-9])+")
 _YES, _NO = ("y", "yes"), ("n", "no")
 
 
@@ -47,19 +49,70 @@ def obey(session: Session, text: str) -> None:
         name = "go"
     if not name:
         return
-    if _LIKE_A_SQUARE.fullmatch(name) or name in PASS_NAMES:
-        _move(session, name)
+    if _LIKE_SQUARES.fullmatch(name) or name in PASS_NAMES:
+        _move(session, *_in_single_moves(name, rest))
         return
-    command = COMMANDS.get(_ALIASES.get(name, name))
-    if command is None:
-        raise TerminalInputError(f"unknown command {shorten(word)}; {did_you_mean(name, COMMANDS)}")
-    command.run(session, rest.strip())
+    COMMANDS[find_command(name)].run(session, rest.strip())
 
 
-def _move(session: Session, name: str) -> None:
-    if session.game.late is not None:
-        raise IllegalMoveError(f"{name} cannot be played: the game is over")
-    session.game.play(name)
+def find_command(word: str) -> str:
+    """The command that was meant: by its name, another name for it, or a beginning that no other one has."""
+    name = _ALIASES.get(word.lower(), word.lower())
+    if name in COMMANDS:
+        return name
+    meant = [each for each in COMMANDS if len(name) > 1 and each.startswith(name) and each.isalpha()]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise TerminalInputError(f"{shorten(word)} can be {' or '.join(meant)}")
+    raise TerminalInputError(f"unknown command {shorten(word)}; {did_you_mean(name, COMMANDS)}")
+
+
+def complete(session: Session, typed: str) -> list[str]:
+    """The words that what was typed can become: a command, what can follow it, or a legal move."""
+    *before, word = typed.lstrip().lower().split(" ")
+    moves = [] if session.game.is_over else [move_name(move) for move in session.game.position.legal_moves]
+    words: Iterable[str] = (*moves, *COMMANDS)
+    if before:
+        words = moves
+        with contextlib.suppress(TerminalInputError):
+            if not _LIKE_SQUARES.fullmatch(before[0]):
+                words = _FOLLOWING.get(find_command(before[0]), ())
+    return [f"{each} " for each in words if each.lower().startswith(word)]
+
+
+def _in_single_moves(name: str, rest: str) -> list[str]:
+    """``f5 d6 c3`` and ``f5d6c3`` are three moves."""
+    moves: list[str] = []
+    for word in (name, *rest.lower().split()):
+        if word in PASS_NAMES:
+            moves.append(word)
+        elif _LIKE_SQUARES.fullmatch(word):
+            moves += re.findall("..", word)
+        else:
+            raise TerminalInputError(f"{shorten(word)} is not a square; only moves can follow a move")
+    return moves
+
+
+def _move(session: Session, *names: str) -> None:
+    """The move of the side to move. Of several, each is the next side's, so that a line can be tried; none is played
+    if one is illegal, and passes need not be written."""
+    game = session.game
+    if game.loser is not None:
+        raise IllegalMoveError(f"{names[0]} cannot be played: the game is over")
+    position = game.position
+    played: list[str | int] = []
+    for number, name in enumerate(names, start=1):
+        if position.must_pass and name not in PASS_NAMES and not position.is_over and played:
+            played.append(PASS)
+            position = position.play(PASS)
+        try:
+            position = position.play(name)
+        except OthelloError as error:
+            raise (error if len(names) == 1 else IllegalMoveError(f"move {number} of {len(names)}: {error}")) from None
+        played.append(name)
+    for move in played:
+        game.play(move)
     session.changed()
 
 
@@ -68,10 +121,31 @@ def _undo(session: Session, words: str) -> None:
         raise TerminalInputError(f"undo takes a number of turns, not {shorten(words)}")
     if session.game.late is not None:
         raise TerminalInputError("time cannot be taken back; new begins another game")
+    if session.game.resigned is not None:
+        session.game.resigned = None
+        session.changed()
+        return
     may = session.is_human if session.human_sides else lambda black: True
     if not sum(session.game.take_back(may) for _ in range(int(words or 1))):
         raise TerminalInputError("there is no move of yours to take back")
     session.changed()
+
+
+def _redo(session: Session, words: str) -> None:
+    if not re.fullmatch("[1-9]?[0-9]?", words) or words == "0":
+        raise TerminalInputError(f"redo takes a number of turns, not {shorten(words)}")
+    if session.game.loser is not None or not sum(session.game.redo() for _ in range(int(words or 1))):
+        raise TerminalInputError("nothing was taken back that could be played again")
+    session.changed()
+
+
+def _resign(session: Session, words: str) -> None:
+    if session.game.is_over:
+        raise TerminalInputError("the game is over already")
+    if not session.human_sides:
+        raise TerminalInputError("you play neither side; quit ends the game")
+    one = len(session.human_sides) == 1
+    session.game.resigned = session.human_sides[0] if one else session.game.black_to_move
 
 
 def _hint(session: Session, words: str) -> None:
@@ -200,8 +274,12 @@ def _go(session: Session, words: str) -> None:
 
 def _help(session: Session, words: str) -> None:
     session.say(f"  {'f5':22s} a move: column and row; passes are played for you")
+    session.say(f"  {'f5 d6 c3':22s} several moves, in turn for both sides")
     for name, command in COMMANDS.items():
         session.say(f"  {f'{name} {command.operands}':22s} {command.meaning}")
+    session.say(
+        "A command may be shortened to a beginning that tells it from the others, undo, redo and hint to a letter."
+    )
 
 
 def _quit(session: Session, words: str) -> None:
@@ -210,6 +288,7 @@ def _quit(session: Session, words: str) -> None:
 
 COMMANDS = {
     "undo": Command("[N]", "back to your last turn, or N turns", _undo),
+    "redo": Command("[N]", "forward again, as far as nothing else was played", _redo),
     "hint": Command("[PLAYER]", "what the player, or another, would do here", _hint),
     "level": Command("[N|KEYS|PLAYER]", f"1 to {len(LEVELS)}, keys such as depth=6, or another player", _level),
     "swap": Command("", "change sides", _swap),
@@ -219,9 +298,13 @@ COMMANDS = {
     "save": Command("FILE", "write the game: .ggf, .sgf or .txt", _save),
     "save!": Command("FILE", "the same, over a file that is there", _overwrite),
     "load": Command("FILE [N]", "go on with a game of a file, or from moves: f5d6c3", _load),
+    "resign": Command("", "give the game up", _resign),
     "new": Command("[COLOR]", f"another game, as {', '.join(USER_COLOURS)}", _new),
     "go": Command("", "let the player go on after an interruption", _go),
     "help": Command("", "this list", _help),
     "quit": Command("", "end (also q, exit, Ctrl-D)", _quit),
 }
-_ALIASES = {"q": "quit", "exit": "quit", "?": "help"}
+_ALIASES = {"q": "quit", "exit": "quit", "?": "help", "h": "hint", "u": "undo", "r": "redo"}
+"""Other names. No other single letter does anything: it is soon typed by mistake."""
+_FOLLOWING = {"show": ("on", "off"), "new": USER_COLOURS}
+"""Words that can follow a command."""

@@ -14,8 +14,9 @@ from othello_nn.game.syntax import COLOUR_NAMES
 from othello_nn.players.base import Line
 
 COLOURS = {black: name.capitalize() for black, name in COLOUR_NAMES.items()}
-TIME_LOSS_DISCS = 64
-"""A game lost on time counts as lost by every disc, as in a match."""
+DECIDED_DISCS = 64
+"""A game lost on time or given up counts as lost by every disc, as in a match."""
+Turns = list[tuple[int, MoveNote | None]]
 
 
 class GameInPlay:
@@ -26,9 +27,13 @@ class GameInPlay:
         self.remaining = {True: clock_seconds, False: clock_seconds}
         self.late: bool | None = None
         """The side that has run out of time, True for black."""
+        self.resigned: bool | None = None
+        """The side that has given up."""
         self.moves: list[int] = []
         self.notes: list[MoveNote | None] = []
         self.positions = [start]
+        self._taken_back: list[Turns] = []
+        """What ``redo`` brings again, the next last: each entry is what one ``take_back`` took."""
         for move in moves:
             self.play(move)
 
@@ -42,7 +47,12 @@ class GameInPlay:
 
     @property
     def is_over(self) -> bool:
-        return self.late is not None or self.position.is_over
+        return self.loser is not None or self.position.is_over
+
+    @property
+    def loser(self) -> bool | None:
+        """The side that has lost by the clock or by its own word, whatever is on the board."""
+        return self.resigned if self.late is None else self.late
 
     @property
     def line(self) -> Line:
@@ -75,6 +85,10 @@ class GameInPlay:
 
     def play(self, move: str | int, note: MoveNote | None = None) -> None:
         """A move of the side to move, or its pass; an illegal one changes nothing and is an error that says why."""
+        self._add(move, note)
+        self._taken_back.clear()
+
+    def _add(self, move: str | int, note: MoveNote | None) -> None:
         after = self.position.play(move)
         # The new disc is where there was none before; a pass adds none.
         added = self.position.empty_mask & ~after.empty_mask
@@ -86,9 +100,18 @@ class GameInPlay:
         """Back to the last turn of a side that ``may`` take back; false if it has had none. Clocks are not put back."""
         for turn in reversed(range(len(self.moves))):
             if self.moves[turn] != PASS and may(self.positions[turn].black_to_move):
+                self._taken_back.append(list(zip(self.moves[turn:], self.notes[turn:], strict=True)))
                 del self.moves[turn:], self.notes[turn:], self.positions[turn + 1 :]
                 return True
         return False
+
+    def redo(self) -> bool:
+        """Play again what was taken back last; false if there is nothing, or another move has been played since."""
+        if not self._taken_back:
+            return False
+        for move, note in self._taken_back.pop():
+            self._add(move, note)
+        return True
 
     def spend(self, seconds: float) -> None:
         """Take time off the clock of the side to move; with none left it has lost."""
@@ -102,14 +125,15 @@ class GameInPlay:
 
     def margin(self) -> int:
         """Black's margin in discs at the end of the game."""
-        if self.late is not None:
-            return -TIME_LOSS_DISCS if self.late else TIME_LOSS_DISCS
+        if self.loser is not None:
+            return -DECIDED_DISCS if self.loser else DECIDED_DISCS
         return self.position.black_score()
 
     def result(self) -> str:
         """How the game has ended, in a few words."""
-        if self.late is not None:
-            return f"{COLOURS[self.late]} has run out of time: {COLOURS[not self.late]} wins"
+        if self.loser is not None:
+            how = "has resigned" if self.late is None else "has run out of time"
+            return f"{COLOURS[self.loser]} {how}: {COLOURS[not self.loser]} wins"
         margin = self.margin()
         if not margin:
             return "a draw"
@@ -119,7 +143,7 @@ class GameInPlay:
 
     def record(self, black: str, white: str) -> Game:
         """The game as files hold it, as far as it has been played."""
-        late = self.late is not None
+        decided = self.loser is not None
         clock = "" if self.clock_seconds is None else clock_text(self.clock_seconds)
         return Game(
             start=self.start,
@@ -127,8 +151,8 @@ class GameInPlay:
             notes=tuple(self.notes),
             black=black,
             white=white,
-            result=self.margin() if late else None,
-            ending="time" if late else "",
+            result=self.margin() if decided else None,
+            ending="" if not decided else "resigned" if self.late is None else "time",
             date=date.today().isoformat(),
             place="othello_nn",
             black_clock=clock,

@@ -24,7 +24,7 @@ from typing import TextIO
 from othello_nn.cli.base import INTERRUPTED
 from othello_nn.cli.positions import default_player, read_position
 from othello_nn.cli.terminal.board import draw, find_style, moves_cursor
-from othello_nn.cli.terminal.commands import obey
+from othello_nn.cli.terminal.commands import complete, obey
 from othello_nn.cli.terminal.game import COLOURS, GameInPlay, clock_text
 from othello_nn.cli.terminal.thinking import BackgroundNotes, Thinker, at_level, checked, explain, score_text
 from othello_nn.errors import OthelloError
@@ -155,8 +155,7 @@ class Session:
 
     def _run(self) -> int:
         if self.interactive:
-            with contextlib.suppress(ImportError):
-                import readline  # noqa: F401 (gives input() a line that can be edited, and a history)
+            self._make_editable()
         self.say(self.greeting())
         self.draw_board()
         try:
@@ -174,6 +173,21 @@ class Session:
         if not self.told_end:
             self.tell_moves()
         return 1 if self.failed else 0
+
+    def _make_editable(self) -> None:
+        """Give ``input`` a line that can be edited, a history, and words that Tab completes."""
+        with contextlib.suppress(ImportError):
+            import readline
+
+            def completed(word: str, number: int) -> str | None:
+                found = complete(self, readline.get_line_buffer()[: readline.get_endidx()])
+                return found[number] if number < len(found) else None
+
+            readline.set_completer_delims(" ")
+            readline.set_completer(completed)
+            # macOS has editline behind the same name.
+            binding = "bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete"
+            readline.parse_and_bind(binding)
 
     def greeting(self) -> str:
         """Who plays whom."""
@@ -202,7 +216,7 @@ class Session:
             self._engine_turn()
 
     def _tell_end(self) -> None:
-        if self.stale or self.game.late is not None:
+        if self.stale or self.game.loser is not None:
             self.draw_board()
         self.told_end = True
         result = f"Game over: {self.game.result()}."
@@ -226,7 +240,7 @@ class Session:
             return
         if left is not None:
             self.game.spend(self.now() - started)
-            if self.game.late is not None:
+            if self.game.loser is not None:
                 return
         try:
             obey(self, text)
