@@ -320,6 +320,16 @@ class Config(Settings):
         return made
 
     @property
+    def differences(self) -> dict[str, tuple[Any, Any]]:
+        """Settings that are not as in the preset, by their dotted names: the preset's value and this one's. None where
+        the preset is no longer there to compare with."""
+        if self.preset not in preset_names():
+            return {}
+        before, now = (_flat(each.as_dict()) for each in (load_preset(self.preset), self))
+        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        return {name: (before.get(name), now.get(name)) for name in names}
+
+    @property
     def sections(self) -> tuple[str, ...]:
         """The sections that this run's learner looks at."""
         return sections_of(self.learner)
@@ -333,6 +343,14 @@ class Config(Settings):
                 raise ConfigError(f"{shorten(setting)} has no value; write section.key=value, such as td.lambda=0.7")
             _assign(config, path.strip(), _parse(text.strip()))
         return Config.from_dict(config)
+
+
+def _flat(values: Mapping[str, Any], place: str = "") -> dict[str, Any]:
+    """Nested sections as one, with dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{place}{name}.") if isinstance(value, Mapping) else {f"{place}{name}": value}
+    return flat
 
 
 SECTIONS: dict[str, type[Settings]] = {

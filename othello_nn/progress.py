@@ -1,8 +1,9 @@
-"""Progress on stderr: a bar for people at a terminal, nothing when stderr is a pipe or a file."""
+"""Progress on stderr: a bar for people at a terminal. In a pipe or a file, nothing, or a plain line now and then."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -19,6 +20,21 @@ class _Silent:
         pass
 
 
+class _Lines:
+    """A plain line every so many seconds."""
+
+    def __init__(self, total: int | None, seconds: float):
+        self._total, self._seconds = total, seconds
+        self._last = time.monotonic()
+
+    def update(self, done: int | None = None, text: str | None = None) -> None:
+        if time.monotonic() - self._last < self._seconds:
+            return
+        self._last = time.monotonic()
+        share = f"{done / self._total:4.0%}  " if done is not None and self._total else ""
+        print(f"{share}{text or ''}", file=sys.stderr, flush=True)
+
+
 class _Bar:
     def __init__(self, progress, task):
         self._progress, self._task = progress, task
@@ -28,13 +44,21 @@ class _Bar:
 
 
 @contextmanager
-def progress(text: str, total: int | None = None, *, counted: bool = True, quiet: bool = False) -> Iterator[Progress]:
+def progress(
+    text: str,
+    total: int | None = None,
+    *,
+    counted: bool = True,
+    quiet: bool = False,
+    plain_seconds: float | None = None,
+) -> Iterator[Progress]:
     """A bar that fills up to ``total``, or without a total a sign of life with the time that has passed.
 
-    ``counted`` shows how many of the total are done; a narrower bar without it leaves room for the text.
+    ``counted`` shows how many of the total are done; a narrower bar without it leaves room for the text. Where there is no
+    terminal, a line is printed every ``plain_seconds``, if they are given.
     """
     if quiet or not sys.stderr.isatty():
-        yield _Silent()
+        yield _Silent() if quiet or plain_seconds is None else _Lines(total, plain_seconds)
         return
     from rich.console import Console
     from rich.progress import (

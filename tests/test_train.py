@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +32,11 @@ from othello_nn.learn.make import make_learner
 from othello_nn.learn.runs import Run
 from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.torch_learner import TorchLearner
-from othello_nn.learn.trainer import Trainer
+from othello_nn.learn.trainer import Growth, Timer, Trainer
 from othello_nn.learn.watch import curves
 from othello_nn.learn.watch.logger import Logger
 from othello_nn.players import make_player
+from othello_nn.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures_seconds=1000.0")
@@ -127,10 +129,16 @@ def assert_same_runs(one: str, other: str) -> None:
 def test_a_run_and_what_it_leaves(train):
     code, out, err = train(*words("tables", "--games", "64"))
     assert code == 0
-    assert re.search(r"^quick-1: finished\n64 games in \d+ s\nscores at 1-ply: random \d\.\d+, swh ", out)
+    assert out.startswith("play against it:  python play.py --player quick-1\nquick-1: finished\n64 games in ")
+    assert re.search(r"\nscores at 1-ply: random \d\.\d+, swh ", out)
     assert "python play.py match quick-1 swh" in out
     assert "runs/quick-1: ntuple net of 74 weights on cpu, 1 threads" in err
     assert "tensorboard --logdir runs" in err
+    [settings] = [line for line in err.splitlines() if line.startswith("quick (learner td, seed 1), ")]
+    assert "games=64" in settings
+    assert "td.batch_games=16" in settings
+    assert "td.lambda" not in settings  # as in the preset
+    assert settings.endswith("; all settings: runs/quick-1/config.json")
     assert {path.name.split(".")[0] for path in Path("runs/quick-1").iterdir()} == {"config", "state", "net", "events"}
     config = json.loads(Path("runs/quick-1/config.json").read_text())
     assert config["games"] == 64
@@ -141,7 +149,7 @@ def test_a_run_and_what_it_leaves(train):
     assert set(info["metrics"]) == {"score/random", "score/swh", "score/earlier"}
     assert info["versions"]["torch"] == torch.__version__
     code, out, err = train(*words("tables", "--games", "16"))
-    assert out.startswith("quick-2: finished")
+    assert "\nquick-2: finished" in out
 
 
 def test_json_is_one_object_on_stdout(train):
@@ -242,7 +250,7 @@ def test_measuring_and_saving_do_not_touch_the_learning(train_and_draw):
 DYING = """
 import os, signal, sys, threading, time
 import train
-from othello_nn.learn.trainer import Trainer
+from othello_nn.learn.trainer import Growth, Timer, Trainer
 
 name, seconds, enough, *argv = sys.argv[1:]
 save, saved = Trainer.save, threading.Event()
@@ -595,7 +603,9 @@ def test_the_curves_of_a_run(train_and_draw, name):
         assert {"loss/td_error", "loss/explained_variance", "rate/learning"} <= scalars
         assert any(tag.startswith("td_error/empties_") for tag in scalars)
         assert events.Scalars("loss/td_error")[-1].step == games
-    assert [point.step for point in events.Scalars("score/swh")] == [0, games]
+    steps = [point.step for point in events.Scalars("score/swh")]
+    assert (steps[0], steps[-1]) == (0, games)
+    assert all(later >= 2 * earlier for earlier, later in pairwise(steps[:-1])), "the clock is set to never"
     assert all(0 <= point.value <= 1 for point in events.Scalars("score/random"))
 
 
@@ -608,7 +618,9 @@ def test_points_after_the_state_are_taken_back(train):
     time.sleep(1.1)  # event files are told apart by the second
     train("--resume", "mine", "--games", "96", "--threads", "1")
     steps = [point.step for point in events_of("runs/mine").Scalars("score/swh")]
-    assert steps == [0, 64, 96]
+    assert (steps[0], steps[-1]) == (0, 96)
+    assert steps == sorted(steps)
+    assert 64 in steps
 
 
 def test_unknown_tags_are_refused(tmp_path):
@@ -711,3 +723,47 @@ def test_a_preset_that_starts_from_another_trains_that_first(train, tmp_path, mo
     assert code == 0
     assert "starts from" not in err
     assert Path("runs/first/net.safetensors").stat().st_mtime_ns == before
+
+
+# --- while it runs ---------------------------------------------------------------------------------------------------
+
+
+def test_progress_in_a_file_is_a_plain_line_now_and_then(capfd):
+    with progress("training", 1000, plain_seconds=0.0) as shown:
+        shown.update(250, "64 games")
+    with progress("training", 1000, plain_seconds=1000.0) as shown:
+        shown.update(500, "128 games")
+    with progress("training", 1000) as shown:
+        shown.update(500, "256 games")
+    assert capfd.readouterr() == ("", " 25%  64 games\n")
+
+
+def test_minutes_count_from_the_first_step_which_compiles(train, monkeypatch):
+    original = OnlineLearner.play
+
+    def play(self):
+        if not self.steps:
+            time.sleep(0.2)
+        return original(self)
+
+    monkeypatch.setattr(OnlineLearner, "play", play)
+    train(*words("tables", "--games", "1000000000", "--minutes", "0.002"))
+    assert arrays_of("quick-1")["steps"][0] > 1
+
+
+def test_a_net_is_measured_when_its_games_have_doubled():
+    class Counted:
+        games = 0
+
+    growth = Growth(Timer(1000.0), Counted())
+    assert not growth.due(), "nothing to grow from"
+    growth.measured(0.0)
+    found = []
+    for Counted.games in range(16, 1600, 16):
+        if growth.due():
+            found.append(Counted.games)
+            growth.measured(0.0)
+    assert found == [16, 32, 64, 128, 256, 512, 1024]
+    growth.measured(1000.0)
+    Counted.games = 10**6
+    assert not growth.due(), "measuring must not take most of the time"

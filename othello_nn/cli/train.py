@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from othello_nn.cli.base import INTERRUPTED, CommandParser, UsageError, give_up_stdout, missing_package
 from othello_nn.config import DEFAULT_PRESET, OWN_PRESET, Config, load_preset, preset_names
-from othello_nn.errors import OthelloError, did_you_mean
+from othello_nn.errors import OthelloError, did_you_mean, shorten
 from othello_nn.kinds import KINDS, ModuleOptions
 from othello_nn.modules import HOW, checked_options, full_source, name_class
 from othello_nn.options import Number, Whole, add_flag
 from othello_nn.program import PLAY, TRAIN, command, note, torchrun_program
-from othello_nn.resources import RUNS, find_net, find_run, shipped_nets
+from othello_nn.resources import CONFIG_FILE, RUNS, find_net, find_run, shipped_nets
+from othello_nn.sparkline import can_show_sparkline, sparkline
 
 if TYPE_CHECKING:
     from othello_nn.learn.distributed import Group
@@ -124,9 +125,16 @@ class Job:
         where += f", {self.group.size} processes" if self.group.size > 1 else ""
         where += f" (the cores of {self.started} ranks)" if self.started > self.group.size else ""
         begun = f", from {learner.games:,} {learner.unit} on" if learner.games else ""
-        print(json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False), file=sys.stderr)
+        print(f"{_in_a_line(self.config)}; all settings: {run.folder / CONFIG_FILE}", file=sys.stderr)
         print(f"{run.folder}: {net.title} net of {count:,} weights on {where}{begun}", file=sys.stderr)
         print(f"watch: tensorboard --logdir {run.folder.parent}", file=sys.stderr, flush=True)
+
+
+def _in_a_line(config: Config) -> str:
+    """What is trained: the preset, how much of it, and what was changed about it."""
+    told = [f"{config.preset or 'no preset'} (learner {config.learner}, seed {config.seed})"]
+    told += [f"{name}={shorten(now)}" for name, (_, now) in config.differences.items() if name != "seed"]
+    return ", ".join(told)
 
 
 Loop = Callable[[Job], "Summary"]
@@ -284,8 +292,12 @@ def _report(summary: Summary, as_json: bool, out: TextIO) -> None:
         return
     again = run.name if run.folder.parent == RUNS else run.folder
     how = "finished" if summary.finished else f"stopped; go on with: {command(TRAIN)} --resume {again}"
+    print(f"play against it:  {command(PLAY)} --player {run.player}", file=out)
     print(f"{run.name}: {how}", file=out)
     print(f"{summary.games:,} {summary.unit} in {summary.seconds:.0f} s", file=out)
     print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=out)
-    print(f"play it:   {command(PLAY)} match {run.player} swh", file=out)
-    print(f"ask it:    {command(PLAY)} bestmove start --player {run.player}", file=out)
+    if len(summary.curve) > 2 and can_show_sparkline(out):
+        first, last = summary.curve[0], summary.curve[-1]
+        print(f"against swh:      {sparkline(summary.curve, 0, 1)}  {first:.2f} to {last:.2f}", file=out)
+    print(f"let it play:      {command(PLAY)} match {run.player} swh", file=out)
+    print(f"ask it:           {command(PLAY)} bestmove start --player {run.player}", file=out)

@@ -8,7 +8,9 @@ often the run is measured, saved, stopped and resumed. Of several ranks, rank 0 
 from __future__ import annotations
 
 import math
+import shutil
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -26,12 +28,21 @@ from othello_nn.learn.runs import Run, versions
 from othello_nn.learn.td.statistics import LateMetrics
 from othello_nn.learn.watch.curves import curve, find_curve
 from othello_nn.learn.watch.logger import Logger, Silence
-from othello_nn.learn.watch.strength import Strength
+from othello_nn.learn.watch.strength import SWH, Strength
 from othello_nn.nets import NetError, export
 from othello_nn.program import TRAIN, note
 from othello_nn.progress import Progress, progress
+from othello_nn.sparkline import can_show_sparkline, sparkline
 
 LOG_SECONDS = 1.0
+PLAIN_SECONDS = 10.0
+"""Between two lines of a run whose progress goes to a file."""
+DOUBLING = 2
+"""Early on much is learnt in a moment: the net is measured again when it has so many times the games."""
+SPARED = 5
+"""Such a measurement waits until so many times the last one's duration has passed: it takes a sixth of the time."""
+WIDE, SPARK = 100, 12
+"""From so many columns on, a terminal's line has room for a curve of so many points."""
 BAR = 1000  # the progress bar counts in thousandths of the run
 SPEED = curve("speed/games_per_second", "games played and learnt from, all processes together")
 
@@ -47,6 +58,8 @@ class Summary:
     seconds: float
     results: dict[str, float]
     """The last scores, by the short names of their curves."""
+    curve: tuple[float, ...]
+    """The scores against SWH since the program was started."""
     interrupted: bool
     finished: bool
     unsaved: str = ""
@@ -64,6 +77,23 @@ class Timer:
             return False
         self.last = time.monotonic()
         return True
+
+
+class Growth:
+    """Says when to measure: by a timer, and besides whenever the learner's games have doubled."""
+
+    def __init__(self, timer: Timer, learner: Learner):
+        self._timer, self._learner = timer, learner
+        self._games, self._ended, self._took = 0, -math.inf, 0.0
+
+    def due(self) -> bool:
+        grown = self._games and self._learner.games >= DOUBLING * self._games
+        rested = time.monotonic() - self._ended >= SPARED * self._took
+        return self._timer.due() or bool(grown and rested)
+
+    def measured(self, seconds: float) -> None:
+        """There is a new point, which has taken so long. From a net without games on, the first has one."""
+        self._games, self._ended, self._took = max(1, self._learner.games), time.monotonic(), seconds
 
 
 class Trainer:
@@ -86,13 +116,15 @@ class Trainer:
         # The other ranks on this machine wait while rank 0 measures, so their cores are free.
         self.strength = Strength(measure.double_games, self.config.seed, threads * group.local_size, measure.seconds)
         self.scores: dict[str, float] = {}
-        self.time_to_log, self.time_to_measure, self.time_to_show = (
-            Timer(seconds) for seconds in (LOG_SECONDS, measure.seconds, measure.pictures_seconds)
-        )
+        self.time_to_log, self.time_to_show = Timer(LOG_SECONDS), Timer(measure.pictures_seconds)
+        self.time_to_measure = Growth(Timer(measure.seconds), learner)
+        self._curve: list[float] = []
         self._time_to_save = Timer(measure.save_seconds)
         self._save = False
         """All ranks have found that it is time to save."""
         self._stop = False
+        self._warm: float | None = None
+        """When the first step had been made. It compiles what the others use, so minutes count from there."""
         self._unsaved = ""
         self._metrics: Mapping[str, float] = {}
         self._origin = origin(self.config)
@@ -119,7 +151,8 @@ class Trainer:
         self._started, self._before = time.monotonic(), (time.monotonic(), self.learner.games)
         self._open.enter_context(self._stoppable())
         quiet = self.quiet or not self.is_rank_0
-        self._bar = self._open.enter_context(progress("training", BAR, counted=False, quiet=quiet))
+        shown = progress("training", BAR, counted=False, quiet=quiet, plain_seconds=PLAIN_SECONDS)
+        self._bar = self._open.enter_context(shown)
         try:
             if self.is_rank_0:
                 self._begin()
@@ -168,14 +201,23 @@ class Trainer:
         seconds, finished = time.monotonic() - self._started, self.learner.progress >= 1
         results = {find_curve(tag).short: score for tag, score in self.scores.items()}
         return Summary(
-            self.run, self.learner.games, self.learner.unit, seconds, results, self._stop, finished, self._unsaved
+            self.run,
+            self.learner.games,
+            self.learner.unit,
+            seconds,
+            results,
+            tuple(self._curve),
+            self._stop,
+            finished,
+            self._unsaved,
         )
 
     def done(self) -> bool:
         """All games are learnt, the minutes are over, or Ctrl-C. All ranks get the same answer."""
         if not self.learner.synchronised:
             return False
-        late = self.minutes is not None and time.monotonic() - self._started >= 60 * self.minutes
+        learning = 0.0 if self._warm is None else time.monotonic() - self._warm
+        late = self.minutes is not None and learning >= 60 * self.minutes
         stop, self._save = self.group.any(self._stop or late, self.is_rank_0 and self._time_to_save.due())
         return stop or self.learner.progress >= 1
 
@@ -210,6 +252,7 @@ class Trainer:
         Numbers that a device is still working on are only looked at when they are shown.
         """
         self._metrics = metrics
+        self._warm = self._warm or time.monotonic()
         if self.is_rank_0:
             self.strength.remember(self.learner)
         late = isinstance(metrics, LateMetrics) and not metrics.ready
@@ -237,7 +280,11 @@ class Trainer:
     def measure(self) -> None:
         """Let the net play, as it would be saved: that may be smoother than what plays the games to learn from."""
         if self.is_rank_0:
+            began = time.monotonic()
             self.scores = self.strength.scores(self.learner)
+            self.time_to_measure.measured(time.monotonic() - began)
+            if SWH in self.scores:
+                self._curve.append(self.scores[SWH])
             self._logger.scalars(self.scores, self.learner.games)
             self._logger.flush()
 
@@ -296,6 +343,8 @@ class Trainer:
         for tag, number in (metrics | self.scores).items():
             if (shown := find_curve(tag)).live:
                 line += f" {shown.short} {number:.3f}"
+        if len(self._curve) > 1 and shutil.get_terminal_size().columns >= WIDE and can_show_sparkline(sys.stderr):
+            line += f" {sparkline(self._curve, 0, 1, SPARK)}"
         return line
 
 
