@@ -14,7 +14,7 @@ from othello_nn.game.syntax import COLOUR_NAMES
 from othello_nn.players.base import Line
 
 COLOURS = {black: name.capitalize() for black, name in COLOUR_NAMES.items()}
-DECIDED_DISCS = 64
+TIME_LOSS_DISCS = 64
 """A game lost on time or given up counts as lost by every disc, as in a match."""
 Turns = list[tuple[int, MoveNote | None]]
 
@@ -126,7 +126,7 @@ class GameInPlay:
     def margin(self) -> int:
         """Black's margin in discs at the end of the game."""
         if self.loser is not None:
-            return -DECIDED_DISCS if self.loser else DECIDED_DISCS
+            return -TIME_LOSS_DISCS if self.loser else TIME_LOSS_DISCS
         return self.position.black_score()
 
     def result(self) -> str:
