@@ -194,6 +194,14 @@ def test_trust_is_the_users():
     assert usual == total(evaluator, 8)[0]
 
 
+def test_confidence_is_that_of_the_deviations_that_are_trusted():
+    evaluator = squares_evaluator()
+    assert Engine(Mobility()).confidence == 1
+    assert Engine(evaluator, Options(probcut=False)).confidence == 1
+    assert Engine(evaluator).confidence == pytest.approx(0.7287, abs=1e-4)  # 1.1 deviations on either side
+    assert Engine(evaluator, Options(trust=2.0)).confidence == pytest.approx(0.9545, abs=1e-4)
+
+
 def test_trust_follows_the_deviation():
     """With a huge deviation nothing is cut; the smaller it is, the more."""
     wide, usual, narrow = (
