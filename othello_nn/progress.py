@@ -54,7 +54,7 @@ def progress(
 ) -> Iterator[Progress]:
     """A bar that fills up to ``total``, or without a total a sign of life with the time that has passed.
 
-    ``counted`` shows how many of the total are done; a narrower bar without it leaves room for the text. Where there is no
+    ``counted`` shows how many of the total are done; a narrower bar without it leaves room for the text. Without a
     terminal, a line is printed every ``plain_seconds``, if they are given.
     """
     if quiet or not sys.stderr.isatty():

@@ -3,12 +3,14 @@
 import itertools
 import json
 import random
+import re
 
 import pytest
 from strategies import FINISHED
 
 from othello_nn.cli import analyze as analysis
 from othello_nn.cli import main as cli
+from othello_nn.cli import verdicts
 from othello_nn.cli.analyze import EngineJudge, PlayerJudge, is_equivalent, judge_game, make_judge
 from othello_nn.engine import Engine, Limit, Result
 from othello_nn.engine.leaf.mobility import Mobility
@@ -216,7 +218,7 @@ def test_json_is_one_object_a_move(play):
 def test_a_table_for_people(play):
     code, out, error = play(*["d3", "c5", "e6", "f5"], "--player", "mobility:depth=2")
     assert (code, error) == (0, "")
-    table, summary = out.split("\n\n")
+    table, summary, _ = out.split("\n\n")
     heading, *rows = table.splitlines()
     assert heading.split() == ["move", "side", "played", "value", "best", "value", "loss", "depth"]
     assert [row.split()[:3] for row in rows] == [
@@ -334,3 +336,43 @@ def test_mistakes_are_one_line_and_exit_code_two(play, tmp_path, monkeypatch, wo
     assert error.startswith("play.py: ")
     assert error.count("\n") == 1
     assert message in error
+
+
+# --- marks, curve, story ---------------------------------------------------------------------------------------------
+
+
+def judged_as(value: float, best: float, exact: bool = False) -> analysis.Judged:
+    position = Position.parse("f5")  # at the start all moves are symmetric, and none a mistake
+    verdict = analysis.Verdict(position.legal_moves[0], best, exact, 4)
+    return analysis.Judged(1, 2, position, position.legal_moves[1], value, verdict, exact)
+
+
+def test_mistakes_are_marked_and_coloured(capsys):
+    assert [verdicts.mark_of(judged_as(5.0 - loss, 5.0)) for loss in (0.0, 3.9, 4.0, 9.9, 10.0)] == [
+        "",
+        "",
+        "?",
+        "?",
+        "??",
+    ]
+    assert verdicts.mark_of(judged_as(0.0, 2.0, exact=True)) == "?", "a win given away"
+    verdicts.show_move(judged_as(-7.0, 5.0), in_colour=True)
+    verdicts.show_move(judged_as(-7.0, 5.0))
+    verdicts.show_move(judged_as(4.0, 5.0), in_colour=True)
+    bad, plain, fine = capsys.readouterr().out.splitlines()
+    assert bad == f"\x1b[1;31m{plain}\x1b[0m"
+    assert "?? " in plain
+    assert "\x1b" not in fine
+
+
+def test_the_curve_and_where_the_game_was_lost(play):
+    code, out, _ = play(LOGISTELLO, "--player", "mobility:depth=1,solve=8")
+    assert code == 0
+    curve, story = out.splitlines()[-2:]
+    assert re.fullmatch(r"black  [▁-█]{60}  [+-]\d+ to [+-]\d+", curve)
+    assert re.fullmatch(
+        r"(Black|White) (lost it at|gave away most at) \d+\. [a-h][1-8] \(-\d+\): [a-h][1-8] was right\.", story
+    )
+    code, out, _ = play("f5d6c3", "--player", "mobility:depth=1")
+    assert re.search("^black  [▁-█]{3}  ", out, re.MULTILINE)
+    assert "was right" not in out, "it is not over"

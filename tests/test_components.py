@@ -181,6 +181,22 @@ def test_the_picture(play, tmp_path):
     assert heights.index(min(heights)) == sums.index(max(sums))
 
 
+def test_the_picture_of_a_player_without_components(play, tmp_path):
+    path = tmp_path / "values.svg"
+    code, out, _ = play(SHORT, "--player", "mobility:depth=1", "--picture", str(path))
+    assert code == 0
+    assert "what it expects" not in out
+    root = ElementTree.parse(path).getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    words = {element.text for element in root.iter(f"{space}text")}
+    assert {"value", "lost by black", "lost by white"} <= words
+    curves = root.findall(f".//{space}polyline")
+    assert {len(curve.attrib["points"].split()) for curve in curves} == {12}
+    _, black, white = ([float(point.split(",")[1]) for point in c.attrib["points"].split()] for c in curves)
+    assert black == sorted(black), "downwards: what was given away only grows"
+    assert white == sorted(white, reverse=True)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from patience import HANG_SECONDS, wait_for_rest
+from strategies import FINISHED
 
 from othello_nn.cli.main import main
 from othello_nn.cli.terminal import thinking
@@ -24,7 +25,8 @@ from othello_nn.cli.terminal.board import ASCII, PALETTE_16, PALETTE_256, UNICOD
 from othello_nn.cli.terminal.commands import COMMANDS, complete
 from othello_nn.cli.terminal.game import GameInPlay, clock_text
 from othello_nn.cli.terminal.session import Session
-from othello_nn.cli.terminal.thinking import LEVELS, at_level, explain
+from othello_nn.cli.terminal.thinking import at_level, explain, title
+from othello_nn.cli.web.levels import LEVELS
 from othello_nn.game import Position, move_name
 from othello_nn.game.formats.files import read_games
 from othello_nn.players import Choice, PlayerError, PlayerFailure, make_player, parse_spec
@@ -367,8 +369,8 @@ def test_levels_change_the_player():
     text, session = play(
         "level 3", "level", "f5", "level most-discs", "level epsilon=0.5", "level depth=x", "level bob"
     )
-    assert "the player is now swh:depth=1\n" in text
-    assert f"*3  depth=1              {LEVELS[2].meaning}" in text
+    assert "the player is now swh, Casual\n" in text
+    assert "*3  Casual           gives away 50 discs a game\n" in text
     assert session.thinker.spec.text == "most-discs:epsilon=0.5"
     assert "depth is 'x' in 'most-discs:depth=x'" in text
     assert "unknown player 'bob'" in text
@@ -378,7 +380,9 @@ def test_levels_change_the_player():
 @pytest.mark.parametrize(
     ("level", "expected"),
     [
-        ("5", "swh:threads=2,depth=4"),
+        ("5", "swh:threads=2,depth=4,gives=10"),
+        ("club", "swh:threads=2,depth=4,gives=25"),
+        ("Relentless", "swh:threads=2,seconds=5"),
         ("seconds=2", "swh:threads=2,seconds=2"),
         ("threads=1,nodes=9", "swh:threads=1,nodes=9"),
         ("random", "random"),
@@ -386,7 +390,38 @@ def test_levels_change_the_player():
     ],
 )
 def test_a_level_replaces_what_makes_a_player_strong_and_keeps_the_rest(level, expected):
-    assert at_level(parse_spec("swh:depth=9,threads=2,epsilon=0.1,solve=4"), level).text == expected
+    assert at_level(parse_spec("swh:depth=9,threads=2,epsilon=0.1,solve=4,gives=3"), level).text == expected
+
+
+def test_levels_have_names():
+    assert title(parse_spec("champion:depth=4,gives=25")) == "champion, Club"
+    assert title(parse_spec("champion:depth=5")) == "champion:depth=5"
+    assert at_level(parse_spec("swh"), "champion").text == "champion"  # the player, not the level of that name
+    text, _ = play("level", player="champion")
+    assert " 4  Club       1710  gives away 25 discs a game\n" in text
+    assert play(player="swh:depth=6,solve=12")[0].startswith("You play black against swh, Expert.")
+
+
+def test_hint_all_puts_values_on_the_squares():
+    text, _ = play("hint all", "hint all random", player="swh", start=Position.parse("f5"), colour="white")
+    [told] = [line for line in text.splitlines() if line.startswith("swh, for White: ")]
+    values = dict(re.findall(r"([a-h][1-8]) ([+-]\d+\.\d)", told))
+    assert values.keys() == {"d6", "f4", "f6"}
+    assert list(values.values()) == sorted(values.values(), key=float, reverse=True)
+    assert re.search(r"6 [|│].*[+-]\d.*[+-]\d", text)
+    assert "random does not say what moves are worth" in text
+    text, _ = play("hint all", player="swh", start=Position.parse(FINISHED[:-8]), colour="both")
+    assert re.search(r"^swh, for (Black|White): [a-h][1-8] =[+-]\d+(, [a-h][1-8] =[+-]\d+)*$", text, re.MULTILINE)
+
+
+def test_a_game_is_judged_at_the_board():
+    assert "there is no move to judge yet" in play("analyze", colour="both")[0]
+    text, _ = play("f5 f6 e6 f4", "analyze mobility:depth=2", player="random", colour="both")
+    assert "Black: 2 moves, " in text
+    assert "White: 2 moves, " in text
+    curve = re.compile("^black  [▁-█]+  ", re.MULTILINE)
+    assert curve.search(text)
+    assert not curve.search(play("f5 f6", "analyze mobility:depth=2", colour="both", ascii_only=True)[0])
 
 
 def test_every_level_is_a_player_that_can_be_made():
@@ -617,11 +652,41 @@ def at_terminal(monkeypatch):
 
 def test_the_reply_is_drawn_over_the_users_move(at_terminal):
     text, _ = play("f5", "q", terminal=True)
-    draft, _, reply = text.partition("\x1b[13A\x1b[J")
+    before, first, draft, reply = text.split("\x1b[H\x1b[J")
+    assert before.endswith("\n" * 23)  # what was on the screen is pushed up, once
+    assert "You play black" in first  # what was said above the board is shown again below it
     assert draft.count("\x1b[48;5;136;") == 2
-    assert draft[draft.index("Black> ") :].count("\n") == 13  # so far is it to go up
-    assert "White plays f6" in reply
+    assert draft.endswith("White plays f6\n")
+    assert "White plays f6\nBlack> " in reply
     assert "\x1b[48;5;28;" in reply
+
+
+def test_boards_follow_each_other_where_there_is_no_room_to_draw_in_place(at_terminal, monkeypatch):
+    monkeypatch.setenv("LINES", "17")
+    assert "\x1b[H" not in play("f5", "q", terminal=True)[0]
+
+
+def test_a_large_board_where_there_is_room():
+    game = GameInPlay(Position.start(), moves=(37, 43, 18))
+    style = Style(UNICODE, PALETTE_256, 91, 36)
+    for other in (
+        Style(UNICODE, PALETTE_256, 90, 36),
+        Style(UNICODE, PALETTE_256, 91, 35),
+        Style(UNICODE, None, 200, 99),
+    ):
+        assert not other.is_large
+    assert not Style(ASCII, PALETTE_256, 200, 99).is_large
+    assert style.is_large
+    lines = draw(game.position, style, ["one"], legal=game.position.legal_mask, texts={19: "+12"})
+    plain = [ANSI.sub("", line) for line in lines]
+    assert len(plain) == 28
+    assert max(map(len, plain)) <= 91
+    assert sum(line.count("▐██▌") for line in plain) == 7
+    assert sum(line.count("·") for line in plain) == len(game.position.legal_moves) - 1
+    [row] = [line for line in plain if line.startswith("3")]
+    assert row.index("▐██▌") == 3 + 2 * 6 + 1
+    assert row.index("+12") == 3 + 3 * 6 + 2
+    assert any("one" in line for line in plain)
 
 
 def test_another_game_is_offered_only_at_a_terminal(at_terminal):
@@ -712,7 +777,7 @@ def test_ctrl_c_at_a_real_terminal():
 
 def test_flags_reach_the_game(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("moves\n"))
-    words = ["--player", "most-discs", "--level", "3", "--color", "white", "--ascii", "--show", "--clock", "60"]
+    words = ["--player", "most-discs", "--level", "depth=1", "--color", "white", "--ascii", "--show", "--clock", "60"]
     assert main([*words, "--seed", "3", "--position", "f5", "d6"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("You play white against most-discs:depth=1.")

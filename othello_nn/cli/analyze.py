@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from othello_nn.cli.base import INTERRUPTED, UsageError
-from othello_nn.cli.components import Analyst, check_picture
+from othello_nn.cli.components import Analyst, check_picture, write_picture
 from othello_nn.cli.positions import default_player
+from othello_nn.cli.terminal.board import find_style
+from othello_nn.cli.verdicts import SIDES, graph_svg, show_heading, show_move, show_story, show_summary
 from othello_nn.errors import InvalidMoveError, shorten
 from othello_nn.game.formats.files import read_games
 from othello_nn.game.notation import move_name
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 
 ANALYSIS_SECONDS = 0.5
 """For a move, where the player's own limits are not said: a game of 60 moves in about a minute."""
-SIDES = {True: "black", False: "white"}
 
 
 class Verdict(NamedTuple):
@@ -238,11 +239,13 @@ def analyze(arguments: Namespace) -> int:
     player = make_player(spec, seconds=ANALYSIS_SECONDS)
     judge = make_judge(player, spec)
     analyst = None
-    if arguments.components or arguments.picture:
-        analyst = Analyst.of(judge.player if isinstance(judge, EngineJudge) else None, spec.name)
+    searching = judge.player if isinstance(judge, EngineJudge) else None
+    if arguments.components or (arguments.picture and Analyst.can_be_made_of(searching)):
+        analyst = Analyst.of(searching, spec.name)
     everything: list[Judged] = []
     current: list[Judged] = []  # of the game that is being judged
     interrupted = False
+    in_colour = find_style(sys.stdout).palette is not None
     # Beside a bar on the same terminal long lines are wrapped, which JSON does not survive.
     with progress("thinking", total, quiet=arguments.json and sys.stdout.isatty()) as bar:
         try:
@@ -253,13 +256,18 @@ def analyze(arguments: Namespace) -> int:
                     analyst.moves.clear()
                 for judged in judge_game(game, judge, number):
                     if not current and not arguments.json:
-                        _show_heading(number, game, len(games))
+                        show_heading(number, game, len(games))
                     current.append(judged)
                     everything.append(judged)
-                    _show_move(judged, arguments.json, {} if analyst is None else analyst.add(judged))
+                    more = {} if analyst is None else analyst.add(judged)
+                    if arguments.json:
+                        print(json.dumps(judged.as_dict() | more), flush=True)
+                    else:
+                        show_move(judged, in_colour)
                     bar.update(len(everything), f"game {number}, move {judged.number}")
                 if not arguments.json:
-                    _show_summary(current)
+                    show_summary(current)
+                    show_story(game, current)
                     if analyst is not None:
                         analyst.show()
         except KeyboardInterrupt:
@@ -268,16 +276,18 @@ def analyze(arguments: Namespace) -> int:
             player.close()
     if interrupted:
         if not arguments.json:
-            _show_summary(current)
+            show_summary(current)
             if analyst is not None:
                 analyst.show()
         note(PLAY, f"interrupted after {len(everything)} of {total} moves")
         return INTERRUPTED
     if len(games) > 1 and not arguments.json:
         print(f"\nall {len(games)} games")
-        _show_summary(everything)
-    if analyst is not None and arguments.picture:
+        show_summary(everything)
+    if arguments.picture and analyst is not None:
         analyst.draw(arguments.picture, _title(spec, games[0][1]))
+    elif arguments.picture:
+        write_picture(arguments.picture, graph_svg(_title(spec, games[0][1]), everything))
     return 0
 
 
@@ -318,59 +328,3 @@ def _chosen(games: list[Game], number: int | None) -> list[tuple[int, Game]]:
 
 def _choices(game: Game) -> int:
     return sum(move != PASS for move in game.moves)
-
-
-# --- for people ------------------------------------------------------------------------------------------------------
-
-
-def _discs(value: float, exact: bool) -> str:
-    return f"{value:+.0f}" if exact else f"{value:+.2f}"
-
-
-def _show_heading(number: int, game: Game, games: int) -> None:
-    names = f"{game.black or 'black'} against {game.white or 'white'}" if game.black or game.white else ""
-    result = "" if game.result is None else f"{game.result:+d} for black"
-    said = ", ".join(part for part in (names, result) if part)
-    if games > 1 or said:
-        between = "\n" if number > 1 else ""
-        print(f"{between}game {number}{': ' if said else ''}{said}")
-    print("move  side   played   value  best   value   loss  depth", flush=True)
-
-
-def _show_move(judged: Judged, as_json: bool, more: dict[str, Any]) -> None:
-    if as_json:
-        print(json.dumps(judged.as_dict() | more), flush=True)
-        return
-    loss = "=" if judged.agrees else f"{judged.loss:.0f}" if judged.exact else f"{judged.loss:.2f}"
-    print(
-        f"{judged.number:4d}  {SIDES[judged.position.black_to_move]:5s}  {move_name(judged.move):6s} "
-        f"{_discs(judged.value, judged.exact):>7s}  {move_name(judged.best.move):4s} "
-        f"{_discs(judged.best.value, judged.best.exact):>7s} {loss:>6s}  "
-        f"{'exact' if judged.best.exact else f'{judged.best.depth:5d}'}",
-        flush=True,
-    )
-
-
-def _show_summary(judged: list[Judged]) -> None:
-    """Each side's moves, and apart from the others those that were solved: there the player is right beyond doubt."""
-    if not judged:
-        return
-    print("\n               moves  agree  mean loss  total loss  biggest mistake")
-    for side in (True, False):
-        own = [one for one in judged if one.position.black_to_move == side]
-        solved = [one for one in own if one.exact]
-        print(_summary_line(SIDES[side], own))
-        if solved and len(solved) < len(own):
-            print(_summary_line("  estimated", [one for one in own if not one.exact]))
-            print(_summary_line("  solved", solved))
-
-
-def _summary_line(name: str, judged: list[Judged]) -> str:
-    if not judged:
-        return f"{name:13s}  {0:5d}"
-    total = sum(one.loss for one in judged)
-    agreement = sum(one.agrees for one in judged) / len(judged)
-    worst = max(judged, key=lambda one: one.loss)
-    where = f"game {worst.game}, " if len({one.game for one in judged}) > 1 else ""
-    mistake = f"{where}{worst.number}. {move_name(worst.move)} lost {worst.loss:.1f}" if worst.loss else "-"
-    return f"{name:13s}  {len(judged):5d}  {agreement:5.0%}  {total / len(judged):9.2f}  {total:10.1f}  {mistake}"

@@ -46,6 +46,12 @@ class Analyst:
         self.player, self.components = player, components
         self.moves: list[tuple[Judged, Expected | None]] = []
 
+    @staticmethod
+    def can_be_made_of(player: SearchPlayer | None) -> bool:
+        from othello_nn.players.classic.components import components_of
+
+        return player is not None and components_of(player.evaluator) is not None
+
     @classmethod
     def of(cls, player: SearchPlayer | None, name: str) -> Analyst:
         from othello_nn.players.classic.components import components_of
@@ -91,11 +97,14 @@ class Analyst:
         seen = [(judged.number, expected) for judged, expected in self.moves if expected is not None]
         curves = {name: [expected.values[name] for _, expected in seen] for name in self.components.names}
         curves[SUM] = [expected.total for _, expected in seen]
-        picture = curves_svg(title, [number for number, _ in seen], curves, self.components.unit)
-        try:
-            Path(path).write_text(picture, encoding="utf-8")
-        except OSError as error:
-            raise Failure(f"the picture could not be written to {path!r}: {error.strerror or error}") from None
+        write_picture(path, curves_svg(title, [number for number, _ in seen], curves, self.components.unit))
+
+
+def write_picture(path: str, picture: str) -> None:
+    try:
+        Path(path).write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"the picture could not be written to {path!r}: {error.strerror or error}") from None
 
 
 def expected_position(engine: Engine, position: Position, best: Verdict) -> Position | None:

@@ -18,6 +18,10 @@ from othello_nn.game.rules import PASS
 COLUMNS = "abcdefgh"
 FRAMED_WIDTH, PANEL_WIDTH = 31, 36
 """Columns that a board with a frame takes, and those that must be free beside it for the panel."""
+SQUARE, LARGE_SQUARE = (3, 1), (6, 3)
+"""Columns and lines of a square with a frame around the board, and of one on a large board."""
+LARGE_HEIGHT = 36
+"""Lines of a terminal that has room for a large board, and as many below it as there are on a small one."""
 PANEL_GAP = "    "
 # Languages whose terminals often draw discs two columns wide, which would bend every row.
 _WIDE_SIGNS = ("ja", "ko", "zh")
@@ -36,9 +40,12 @@ class Signs:
     """White's disc where colours tell the sides apart."""
     edge: str
     """The line between two squares, on a painted board."""
+    large: tuple[str, ...] = ()
+    """The lines of a large disc, in a painted square. Without them no board is large."""
 
 
-UNICODE = Signs("●", "○", "·", "┌┐└┘─│", painted_white="●", edge="▏")
+LARGE_DISC = ("▗▄▄▖ ", "▐██▌ ", "▝▀▀▘ ")
+UNICODE = Signs("●", "○", "·", "┌┐└┘─│", painted_white="●", edge="▏", large=LARGE_DISC)
 ASCII = Signs("X", "O", ".", "++++-|", painted_white="O", edge=" ")
 
 
@@ -73,13 +80,29 @@ class Style:
         return self.width >= FRAMED_WIDTH
 
     @property
+    def is_large(self) -> bool:
+        """Large discs are told apart by their colour alone."""
+        room = self.width >= FRAMED_WIDTH + 8 * (LARGE_SQUARE[0] - SQUARE[0]) + PANEL_WIDTH
+        return room and self.height >= LARGE_HEIGHT and self.palette is not None and bool(self.signs.large)
+
+    @property
+    def square(self) -> tuple[int, int]:
+        """Columns and lines of a square inside a frame."""
+        return LARGE_SQUARE if self.is_large else SQUARE
+
+    @property
+    def board_width(self) -> int:
+        """Columns of a board with its frame."""
+        return FRAMED_WIDTH + 8 * (self.square[0] - SQUARE[0])
+
+    @property
     def has_panel_beside(self) -> bool:
-        return self.width >= FRAMED_WIDTH + PANEL_WIDTH
+        return self.width >= self.board_width + PANEL_WIDTH
 
     @property
     def panel_room(self) -> int:
         """Columns for a line of the panel."""
-        return self.width - FRAMED_WIDTH - len(PANEL_GAP) if self.has_panel_beside else self.width
+        return self.width - self.board_width - len(PANEL_GAP) if self.has_panel_beside else self.width
 
     def disc(self, black: bool) -> str:
         """One disc on a bit of board, for text beside it."""
@@ -113,7 +136,7 @@ def moves_cursor(environment: Mapping[str, str] = os.environ) -> bool:
 
 def _can_encode(stream: TextIO) -> bool:
     try:
-        "".join(astuple(UNICODE)).encode(stream.encoding or "utf-8")
+        "".join(part for sign in astuple(UNICODE) for part in sign).encode(stream.encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
         return False
     return True
@@ -125,34 +148,51 @@ def _draws_wide(environment: Mapping[str, str]) -> bool:
 
 
 def draw(
-    position: Position, style: Style, panel: Sequence[str] = (), *, last: int = PASS, flipped: int = 0, legal: int = 0
+    position: Position,
+    style: Style,
+    panel: Sequence[str] = (),
+    *,
+    last: int = PASS,
+    flipped: int = 0,
+    legal: int = 0,
+    texts: Mapping[int, str] | None = None,
 ) -> list[str]:
     """The lines of a picture. ``panel`` is text, beside the board if there is room and below it if not.
 
-    ``last`` is the square to mark as played last (PASS: none), ``flipped`` and ``legal`` are masks.
+    ``last`` is the square to mark as played last (PASS: none), ``flipped`` and ``legal`` are masks, ``texts`` are of at
+    most three signs, for empty squares.
     """
-    rows = [
-        "".join(_cell(position, 8 * row + column, style, last, flipped, legal) for column in range(8))
-        for row in range(8)
-    ]
+    columns, lines = style.square if style.framed else (2, 1)
+
+    def row_line(row: int, line: int) -> str:
+        squares = range(8 * row, 8 * row + 8)
+        return "".join(
+            _cell(position, each, style, last, flipped, legal, (texts or {}).get(each, ""), line) for each in squares
+        )
+
+    rows = [row_line(row, line) for row in range(8) for line in range(lines)]
     below = [text for text in panel if text]
     if not style.framed:
         names = "  " + " ".join(COLUMNS)
         return [names, *(f"{row + 1}{cells}".rstrip() for row, cells in enumerate(rows)), *below]
     left_top, right_top, left_bottom, right_bottom, flat, upright = list(style.signs.frame)
-    names = "    " + "  ".join(COLUMNS)
-    board = [f"  {left_top}{flat * 24}{right_top}"]
-    board += [f"{row + 1} {upright}{cells}{upright} {row + 1}" for row, cells in enumerate(rows)]
-    board += [f"  {left_bottom}{flat * 24}{right_bottom}"]
+    names = "   " + "".join(f"{' ' * ((columns - 1) // 2)}{name}".ljust(columns) for name in COLUMNS).rstrip()
+    board = [f"  {left_top}{flat * 8 * columns}{right_top}"]
+    for number, cells in enumerate(rows):
+        row = str(number // lines + 1) if number % lines == lines // 2 else " "
+        board.append(f"{row} {upright}{cells}{upright} {row}")
+    board += [f"  {left_bottom}{flat * 8 * columns}{right_bottom}"]
     if not style.has_panel_beside:
-        return [names, *board, names, *below]
-    beside = [*panel, *[""] * 8][:8]
-    board[1:9] = [f"{line}{PANEL_GAP}{text}".rstrip() for line, text in zip(board[1:9], beside, strict=True)]
+        return [names, *(line.rstrip() for line in board), names, *below]
+    beside = ["", *[""] * (4 * (lines - 1)), *panel, *[""] * len(board)]  # in the middle of a large board
+    board = [f"{line}{PANEL_GAP}{text}".rstrip() for line, text in zip(board, beside, strict=False)]
     return [names, *board, names]
 
 
-def _cell(position: Position, square: int, style: Style, last: int, flipped: int, legal: int) -> str:
-    """One square: three columns in a frame, two without it."""
+def _cell(
+    position: Position, square: int, style: Style, last: int, flipped: int, legal: int, text: str, line: int
+) -> str:
+    """One line of a square: three columns in a frame, two without it; six on a large board."""
     bit, signs, palette = 1 << square, style.signs, style.palette
     sign, ink = " ", "legal"
     if position.black & bit:
@@ -163,8 +203,16 @@ def _cell(position: Position, square: int, style: Style, last: int, flipped: int
         sign = signs.legal
     if palette is not None:
         ground = palette.last if square == last else palette.flipped if flipped & bit else palette.board
+        if text and style.framed and not style.is_large:
+            return _painted(f"{text:>3s}", ground, palette.legal)
+        if style.is_large:
+            inside = signs.large[line] if ink != "legal" else f"{text or sign:^5s}" if line == 1 else " " * 5
+            edge = _painted(signs.edge if square % 8 else " ", ground, palette.edge)
+            return edge + _painted(inside, ground, getattr(palette, ink))
         edge = _painted(signs.edge if style.framed and square % 8 else " ", ground, palette.edge)
         return edge + _painted(f"{sign} " if style.framed else sign, ground, getattr(palette, ink))
+    if text and style.framed:
+        return f"{text:>3s}"
     if square == last:
         return f"[{sign}]" if style.framed else f">{sign}"
     if sign == " " and not style.framed:

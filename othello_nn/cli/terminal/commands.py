@@ -10,19 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from othello_nn.cli.main import USER_COLOURS
+from othello_nn.cli.terminal.board import ASCII
 from othello_nn.cli.terminal.game import COLOURS, GameInPlay
-from othello_nn.cli.terminal.thinking import LEVELS, at_level, checked, explain
+from othello_nn.cli.terminal.thinking import at_level, checked, explain, level_of, title
+from othello_nn.cli.web.levels import LEVELS, RATINGS
 from othello_nn.errors import IllegalMoveError, OthelloError, did_you_mean, shorten
 from othello_nn.game.move import PASS_NAMES
 from othello_nn.game.notation import move_name, parse_transcript
 from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
+from othello_nn.players.catalog import best_player_name, player_names
 from othello_nn.players.spec import parse_spec
 
 if TYPE_CHECKING:
     from othello_nn.cli.terminal.session import Session
 
 _LIKE_SQUARES = re.compile(r"([a-z][0-9])+")
+JUDGING_SECONDS = 0.2
+"""For each move of a game that is judged at the board: a whole game in some twenty seconds."""
 _YES, _NO = ("y", "yes"), ("n", "no")
 
 
@@ -151,6 +156,9 @@ def _resign(session: Session, words: str) -> None:
 def _hint(session: Session, words: str) -> None:
     if session.game.is_over:
         raise TerminalInputError("the game is over; undo or new gives something to think about")
+    if words.lower() == "all" or words.lower().startswith("all "):
+        _hint_all(session, words[3:].strip())
+        return
     thinker = session.make_thinker(checked(parse_spec(words))) if words else session.thinker
     choice = session.ask(thinker)
     assert choice.move is not None
@@ -160,17 +168,73 @@ def _hint(session: Session, words: str) -> None:
         thinker.close()
 
 
+def _hint_all(session: Session, words: str) -> None:
+    """The values of all legal moves, on their squares and in a line, best first."""
+    from othello_nn.cli.web.values import mind_spec
+
+    name = parse_spec(words).name if words else session.thinker.spec.name
+    entry = player_names().get(name)
+    if entry is None or not entry.keys:
+        raise TerminalInputError(f"{name} does not say what moves are worth; hint all champion asks one that does")
+    thinker = session.make_thinker(parse_spec(mind_spec(name)))
+    try:
+        found = session.ask_values(thinker)
+    finally:
+        thinker.close()
+    ranked = sorted(found.moves, key=lambda move: -found.moves[move])
+    session.draw_board({move: f"{round(value) + 0:+d}" for move, value in found.moves.items()})
+    told = [f"{move_name(move)} {value_text(found.moves[move], move in found.exact)}" for move in ranked]
+    depth = "" if len(found.exact) == len(ranked) else f" (depth {found.depth})"
+    session.say(f"{name}, for {COLOURS[session.game.black_to_move]}: {', '.join(told)}{depth}")
+
+
+def _analyze(session: Session, words: str) -> None:
+    """The mistakes of the game so far, its curve, and where it was lost."""
+    from othello_nn.cli.verdicts import HEADING, curve_line, mark_of, move_line, story_line
+
+    record = session.game.record(session.side_name(True), session.side_name(False))
+    if session.game.last_turn is None:
+        raise TerminalInputError("there is no move to judge yet")
+    name = words or session.thinker.spec.name
+    entry = player_names().get(name)
+    if not words and (entry is None or not entry.keys):
+        name = best_player_name()  # the player itself does not say what moves are worth
+    spec = checked(at_level(parse_spec(name), f"seconds={JUDGING_SECONDS}") if ":" not in name else parse_spec(name))
+    thinker = session.make_thinker(spec)
+    try:
+        judged = session.judge(thinker, record)
+    finally:
+        thinker.close()
+    marked = [one for one in judged if mark_of(one)]
+    for line in [HEADING, *map(move_line, marked)] if marked else ["no mistakes"]:
+        session.say(line)
+    for side, colour in COLOURS.items():
+        own = [one for one in judged if one.position.black_to_move == side]
+        session.say(f"{colour}: {len(own)} moves, {sum(one.loss for one in own):.1f} discs given away")
+    if len(judged) > 1 and session.style.signs is not ASCII:
+        session.say(curve_line(judged))
+    person = session.human_sides[0] if len(session.human_sides) == 1 else None
+    if text := story_line(record, judged, person):
+        session.say(text)
+
+
+def value_text(value: float, exact: bool) -> str:
+    """In discs; a whole number and a sign of equality if it is the result with best play."""
+    return f"={value:+.0f}" if exact else f"{round(value, 1) + 0.0:+.1f}"
+
+
 def _level(session: Session, words: str) -> None:
     if words:
         session.set_player(at_level(session.thinker.spec, words))
         session.paused = session.failed = False
-        session.say(f"the player is now {session.thinker.spec.text}")
+        session.say(f"the player is now {title(session.thinker.spec)}")
         return
     spec = session.thinker.spec
     for number, level in enumerate(LEVELS, start=1):
-        mark = "*" if spec.text == f"{spec.name}:{level.keys}" else " "
-        session.say(f"{mark}{number}  {level.keys:20s} {level.meaning}")
-    session.say(f"now: {spec.text}")
+        mark = "*" if level is level_of(spec) else " "
+        rating = RATINGS.get((spec.name, level.name), "")
+        session.say(f"{mark}{number}  {level.name:10s} {rating:>4}  {level.meaning}")
+    session.say(f"now: {title(spec)}")
 
 
 def _swap(session: Session, words: str) -> None:
@@ -289,8 +353,11 @@ def _quit(session: Session, words: str) -> None:
 COMMANDS = {
     "undo": Command("[N]", "back to your last turn, or N turns", _undo),
     "redo": Command("[N]", "forward again, as far as nothing else was played", _redo),
-    "hint": Command("[PLAYER]", "what the player, or another, would do here", _hint),
-    "level": Command("[N|KEYS|PLAYER]", f"1 to {len(LEVELS)}, keys such as depth=6, or another player", _level),
+    "hint": Command(
+        "[all] [PLAYER]", "what the player, or another, would do here; all: what all moves are worth", _hint
+    ),
+    "analyze": Command("[PLAYER]", "the mistakes of the game so far, and where it was lost", _analyze),
+    "level": Command("[N|NAME|PLAYER]", f"1 to {len(LEVELS)}, club, keys such as depth=6, or another player", _level),
     "swap": Command("", "change sides", _swap),
     "moves": Command("", "the legal moves, and the game so far", _moves),
     "board": Command("", "draw the board again", _board),
@@ -304,7 +371,12 @@ COMMANDS = {
     "help": Command("", "this list", _help),
     "quit": Command("", "end (also q, exit, Ctrl-D)", _quit),
 }
-_ALIASES = {"q": "quit", "exit": "quit", "?": "help", "h": "hint", "u": "undo", "r": "redo"}
+_ALIASES = {"q": "quit", "exit": "quit", "?": "help", "h": "hint", "u": "undo", "r": "redo", "analyse": "analyze"}
 """Other names. No other single letter does anything: it is soon typed by mistake."""
-_FOLLOWING = {"show": ("on", "off"), "new": USER_COLOURS}
+_FOLLOWING = {
+    "show": ("on", "off"),
+    "new": USER_COLOURS,
+    "hint": ("all",),
+    "level": tuple(level.name.lower() for level in LEVELS),
+}
 """Words that can follow a command."""

@@ -17,24 +17,30 @@ import textwrap
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from othello_nn.cli.base import INTERRUPTED
 from othello_nn.cli.positions import default_player, read_position
 from othello_nn.cli.terminal.board import draw, find_style, moves_cursor
 from othello_nn.cli.terminal.commands import complete, obey
 from othello_nn.cli.terminal.game import COLOURS, GameInPlay, clock_text
-from othello_nn.cli.terminal.thinking import BackgroundNotes, Thinker, at_level, checked, explain, score_text
+from othello_nn.cli.terminal.thinking import BackgroundNotes, Thinker, at_level, checked, explain, score_text, title
 from othello_nn.errors import OthelloError
 from othello_nn.game.notation import move_name
 from othello_nn.game.position import Position
-from othello_nn.game.record import MoveNote
+from othello_nn.game.record import Game, MoveNote
 from othello_nn.game.rules import PASS
 from othello_nn.players.base import Choice
 from othello_nn.players.spec import PlayerSpec, parse_spec
 
+if TYPE_CHECKING:
+    from othello_nn.cli.analyze import Judged
+    from othello_nn.cli.web.values import Values
+
+BOARD_LINES, SPARE_LINES = 12, 6
+"""Of a board of the usual size, and those that must be free below it where boards are drawn in place."""
 HUMAN_SIDES = {"black": (True,), "white": (False,), "both": (True, False), "none": ()}
 
 
@@ -99,7 +105,9 @@ class Session:
         self.first_start = start or Position.start()
         self.set_colour(colour)
         self.failed = False
-        self._draft_lines = 0
+        self._news: list[str] = []
+        """What was said since something was last typed: a board that is drawn over it shows it again."""
+        self._made_room = False
         self.begin(GameInPlay(self.first_start, clock_seconds))
 
     # --- who plays ---------------------------------------------------------------------------------------------------
@@ -191,7 +199,7 @@ class Session:
 
     def greeting(self) -> str:
         """Who plays whom."""
-        name = self.thinker.spec.text
+        name = title(self.thinker.spec)
         who = {
             "both": "Two people play; hint asks " + name,
             "none": f"{name} plays against itself; Ctrl-C interrupts it",
@@ -255,6 +263,7 @@ class Session:
     def _read(self, seconds: float | None) -> str:
         """What is typed next. From a pipe it is shown behind the prompt, as if it had been typed."""
         prompt = self._prompt()
+        self._news.clear()
         with _alarm(seconds):
             if self.interactive and self.stdin is sys.stdin:
                 return input(prompt)
@@ -271,16 +280,15 @@ class Session:
 
     def _engine_turn(self) -> None:
         game, side = self.game, self.game.black_to_move
-        self._draw_draft()
+        if self.stale and self._draws_in_place:
+            self.draw_board()  # the user's move, while the player thinks
         try:
             choice = self.ask(self.thinker, game.remaining[side])
             assert choice.move is not None
-            self._remove_draft()
             if game.is_over:
                 return
             game.play(choice.move, MoveNote(choice.score, choice.seconds or None))
         except OthelloError as error:
-            self._draft_lines = 0
             self.failed = self.paused = True
             self.set_player(self.thinker.spec)
             self.say(f"{self.thinker.spec.text} cannot go on: {error}")
@@ -296,10 +304,6 @@ class Session:
         """A player's choice in the position on the board; with a clock, its time is taken."""
         live = self.interactive and moves_cursor()
 
-        def waiting() -> None:
-            if self.notes.tell():
-                self._draft_lines = 0  # the board has moved up by a line
-
         def thinking() -> None:
             text = f"{COLOURS[self.game.black_to_move]} is thinking"
             if self.show and (best := thinker.thought) is not None and best.move is not None:
@@ -307,7 +311,7 @@ class Session:
             if live:
                 self.write(f"\r\x1b[K{text[: self.style.width - 1]}")
 
-        thinker.wait_until_ready(waiting)
+        thinker.wait_until_ready(self.notes.tell)
         started = self.now()
         try:
             choice = thinker.ask(self.game.position, remaining, self.game.line, thinking)
@@ -317,6 +321,33 @@ class Session:
         if remaining is not None:
             self.game.spend(self.now() - started)
         return choice
+
+    def ask_values(self, thinker: Thinker) -> Values:
+        """What a player thinks of all moves in the position on the board; a clock does not run meanwhile."""
+        live = self.interactive and moves_cursor()
+        if live:
+            self.write("looking at every move")
+        try:
+            return thinker.values(self.game.position, self.notes.tell)
+        finally:
+            if live:
+                self.write("\r\x1b[K")
+
+    def judge(self, thinker: Thinker, game: Game) -> list[Judged]:
+        """What a player thinks of the moves of a game."""
+        live = self.interactive and moves_cursor()
+        total = sum(move != PASS for move in game.moves)
+
+        def tick(found: list[Judged]) -> None:
+            if live:
+                self.write(f"\r\x1b[Kjudging move {len(found) + 1} of {total} (Ctrl-C ends it)")
+
+        thinker.wait_until_ready(self.notes.tell)
+        try:
+            return thinker.judge(game, tick)
+        finally:
+            if live:
+                self.write("\r\x1b[K")
 
     # --- output ------------------------------------------------------------------------------------------------------
 
@@ -330,17 +361,32 @@ class Session:
         """A line for people; at a terminal it is broken between words."""
         if self.interactive and len(text) >= self.style.width:
             text = textwrap.fill(text, self.style.width - 1, subsequent_indent="  ", break_on_hyphens=False)
+        self._news.append(text)
         self.write(f"{text}\n")
 
     def tell_moves(self) -> None:
         """The game as it can be typed again: in one word, however long the line."""
         self.write(f"game: {self.game.transcript}\n")
 
-    def draw_board(self) -> None:
-        self.write("\n".join([*self._picture(), ""]))
+    def draw_board(self, values: Mapping[int, str] | None = None) -> None:
+        """The board, with texts on squares if they are given. A terminal shows it in place of the one before, and what
+        is new below it; elsewhere it follows."""
+        picture = self._picture(values or {})
+        if self._draws_in_place:
+            # What was on the screen before the first board is pushed up, where it can be scrolled back to.
+            room = "" if self._made_room else "\n" * (self.style.height - 1)
+            self._made_room = True
+            self.write(f"{room}\x1b[H\x1b[J")
+            picture = [*picture[1:], *self._news]
+        self.write("\n".join([*picture, ""]))
         self.stale = False
 
-    def _picture(self) -> list[str]:
+    @property
+    def _draws_in_place(self) -> bool:
+        """Only where the terminal has room for the whole board and some lines below it."""
+        return self.interactive and moves_cursor() and self.style.height >= BOARD_LINES + SPARE_LINES
+
+    def _picture(self, values: Mapping[int, str]) -> list[str]:
         self.style = find_style(self.stdout, ascii_only=self.ascii_only)
         game, position = self.game, self.game.position
         turn = game.last_turn
@@ -353,6 +399,7 @@ class Session:
             last=last,
             flipped=game.last_flips,
             legal=position.legal_mask if human or self.paused else 0,
+            texts=values,
         )
         return ["", *picture]
 
@@ -362,7 +409,8 @@ class Session:
         for black, discs in ((True, position.black_discs), (False, position.white_discs)):
             left = game.remaining[black]
             clock = "" if left is None else f"  {clock_text(left)}"
-            name = "you" if self.human_sides == (black,) else self.side_name(black)
+            name = "human" if self.is_human(black) else title(self.thinker.spec)
+            name = "you" if self.human_sides == (black,) else name
             room = self.style.panel_room - len(f" X  {COLOURS[black]} {discs:2d}{clock}  ")
             lines.append(
                 f"{self.style.disc(black)} {COLOURS[black]} {discs:2d}{clock}  {name[: max(0, room)]}".rstrip()
@@ -373,21 +421,6 @@ class Session:
         if turn is not None:
             lines.append(f"last: {COLOURS[game.positions[turn].black_to_move]} {move_name(game.moves[turn])}")
         return lines
-
-    def _draw_draft(self) -> None:
-        """Show the user's move while the player thinks; its reply is then drawn over it."""
-        self._draft_lines = 0
-        if not (self.stale and self.interactive and moves_cursor()):
-            return
-        picture = self._picture()
-        if len(picture) + 2 < self.style.height:
-            self.write("\n".join([*picture, ""]))
-            self._draft_lines = len(picture)
-
-    def _remove_draft(self) -> None:
-        if self._draft_lines:
-            self.write(f"\x1b[{self._draft_lines}A\x1b[J")
-        self._draft_lines = 0
 
 
 @contextlib.contextmanager

@@ -8,62 +8,65 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from othello_nn.cli.terminal.game import COLOURS
+from othello_nn.cli.web.levels import LEVELS, Level
 from othello_nn.game.notation import move_name
 from othello_nn.game.position import Position
 from othello_nn.players.base import Choice, Line, Player, PlayerError
 from othello_nn.players.catalog import make_player, player_names
 from othello_nn.players.spec import LIMITS, PlayerSpec, parse_spec
+from othello_nn.resources import BEST
+
+if TYPE_CHECKING:
+    from othello_nn.cli.analyze import Judged
+    from othello_nn.cli.web.values import Values
+    from othello_nn.game.record import Game
 
 FRIENDLY_SECONDS = 1.0
 """Time for a move of a searching player without limits: people do not wait longer, and it is strong already."""
+VALUES_SECONDS = 2.0
+"""For the values of all moves of a position."""
 LINE_MOVES = 12
 """Moves of an expected line that are shown; the rest is guesswork and would fill the screen."""
 TICK_SECONDS = 0.05
 STOP_SECONDS = 0.02
 
 
-@dataclass(frozen=True)
-class Level:
-    """A strength by number: what is written behind the player's name, and what that means."""
-
-    keys: str
-    meaning: str
-
-
-LEVELS = (
-    Level("depth=1,epsilon=0.3", "one move ahead, three in ten left to chance"),
-    Level("depth=1,epsilon=0.1", "one move ahead, one in ten left to chance"),
-    Level("depth=1", "one move ahead"),
-    Level("depth=2", "its move and your reply"),
-    Level("depth=4", "four moves ahead"),
-    Level("depth=6", "six moves ahead"),
-    Level("depth=10", "ten moves ahead"),
-    Level("seconds=1", "a second for a move: as without a level"),
-    Level("seconds=5", "five seconds for a move"),
-)
 # A level says how strong a player is, so it replaces all keys that do; threads or the search's memory stay.
-_STRENGTH = {*LIMITS, "epsilon", "solve"}
+_STRENGTH = {*LIMITS, "epsilon", "solve", "gives"}
 
 
 def at_level(spec: PlayerSpec, level: str) -> PlayerSpec:
-    """The same player at a level (``3``) or with other keys (``depth=6``), or another player altogether."""
+    """The same player at a level (``3``, ``club``) or with other keys (``depth=6``), or another player altogether."""
     level = level.strip()
     if level.lstrip("+-").isdigit():
         number = int(level)
         if not 1 <= number <= len(LEVELS):
             raise PlayerError(f"there is no level {level}; levels go from 1 (easy) to {len(LEVELS)} (hard)")
         level = LEVELS[number - 1].keys
+    elif named := [each for each in LEVELS if each.name.lower() == level.lower() != BEST]:
+        level = named[0].keys
     elif "=" not in level.partition(":")[0]:
         return checked(parse_spec(level))
     kept = spec.text.removeprefix(spec.name).removeprefix(":").split(",")
     replaced = _STRENGTH | {item.partition("=")[0].strip() for item in level.split(",")}
     keys = [item for item in kept if item and item.partition("=")[0].strip() not in replaced]
     return checked(parse_spec(f"{spec.name}:{','.join([*keys, level])}"))
+
+
+def level_of(spec: PlayerSpec) -> Level | None:
+    """The level that a player has by its keys."""
+    return next((level for level in LEVELS if spec.text == f"{spec.name}:{level.keys}"), None)
+
+
+def title(spec: PlayerSpec) -> str:
+    """Who a player is, for people: with its level, if it has one."""
+    level = level_of(spec)
+    return spec.text if level is None else f"{spec.name}, {level.name}"
 
 
 def checked(spec: PlayerSpec) -> PlayerSpec:
@@ -152,6 +155,53 @@ class Thinker:
             # A search may begin just after its player was told to stop, so it is told again.
             return task.wait(player.stop, STOP_SECONDS)
 
+    def values(self, position: Position, tick: Callable[[], object]) -> Values:
+        """What every legal move is worth, all searched to the same depth, deeper and deeper while there is time.
+        Ctrl-C ends it early."""
+        from othello_nn.cli.web.values import Sharpener
+
+        self.wait_until_ready(tick)
+        assert self._making is not None
+        player = self._making.result
+        deadline, state = _Deadline(VALUES_SECONDS), Sharpener(position)
+
+        def sharpen() -> Values:
+            while not state.done and not (deadline.over() and len(state.values) == len(position.legal_moves)):
+                state.step(player, deadline)  # type: ignore[arg-type]  # all it asks of a turn is whether it is over
+            return state.report(player.engines[position.black_to_move])
+
+        self._choosing = task = _Task(sharpen)
+        try:
+            task.start()
+            return task.wait(tick)
+        except KeyboardInterrupt:
+            deadline.end()
+            return task.wait(player.stop, STOP_SECONDS)
+
+    def judge(self, game: Game, tick: Callable[[list[Judged]], object]) -> list[Judged]:
+        """What the player thinks of each move of a game. ``tick`` is shown what there is by then; Ctrl-C ends it early,
+        and what was judged until then counts."""
+        from othello_nn.cli.analyze import judge_game, make_judge
+
+        self.wait_until_ready()
+        assert self._making is not None
+        player, found, ended = self._making.result, [], threading.Event()
+
+        def judge() -> list[Judged]:
+            for judged in judge_game(game, make_judge(player, self.spec)):
+                if ended.is_set():  # its search was cut short
+                    break
+                found.append(judged)
+            return found
+
+        self._choosing = task = _Task(judge)
+        try:
+            task.start()
+            return task.wait(lambda: tick(found))
+        except KeyboardInterrupt:
+            ended.set()
+            return task.wait(player.stop, STOP_SECONDS)
+
     def close(self) -> None:
         """The player is not needed any more; one that is still being made is left to itself. May be called again."""
         if self._making is not None and not self.busy and self._making.result is not None:
@@ -169,6 +219,19 @@ class Thinker:
 
             player.on_iteration = report
         return player
+
+
+class _Deadline:
+    """Says when so many seconds are over, or somebody has had enough."""
+
+    def __init__(self, seconds: float):
+        self._end = time.monotonic() + seconds
+
+    def over(self) -> bool:
+        return time.monotonic() > self._end
+
+    def end(self) -> None:
+        self._end = 0.0
 
 
 class _Task(threading.Thread):
