@@ -325,7 +325,7 @@ class Config(Settings):
         the preset is no longer there to compare with."""
         if self.preset not in preset_names():
             return {}
-        before, now = (_flat(each.as_dict()) for each in (load_preset(self.preset), self))
+        before, now = (flat(each.as_dict()) for each in (load_preset(self.preset), self))
         names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
         return {name: (before.get(name), now.get(name)) for name in names}
 
@@ -345,12 +345,12 @@ class Config(Settings):
         return Config.from_dict(config)
 
 
-def _flat(values: Mapping[str, Any], place: str = "") -> dict[str, Any]:
+def flat(values: Mapping[str, Any], place: str = "") -> dict[str, Any]:
     """Nested sections as one, with dotted names."""
-    flat: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, value in values.items():
-        flat |= _flat(value, f"{place}{name}.") if isinstance(value, Mapping) else {f"{place}{name}": value}
-    return flat
+        found |= flat(value, f"{place}{name}.") if isinstance(value, Mapping) else {f"{place}{name}": value}
+    return found
 
 
 SECTIONS: dict[str, type[Settings]] = {

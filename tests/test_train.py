@@ -725,6 +725,32 @@ def test_a_preset_that_starts_from_another_trains_that_first(train, tmp_path, mo
     assert Path("runs/first/net.safetensors").stat().st_mtime_ns == before
 
 
+def test_runs_are_compared(train, mistake):
+    train(*words("tables", "--games", "64", "--run", "one"))
+    train(*words("tables", "--games", "128", "--run", "two", "--set", "td.lambda=0.25"))
+    code, out, _ = train("--compare", "one", "runs/two", "--picture", "curves.svg")
+    assert code == 0
+    table, settings = out.split("\n\n")
+    assert re.search(r"^one +64 +\d+ s +\d\.\d{3} +\d\.\d{3}  [▁-█]+$", table, re.MULTILINE)
+    assert re.search(r"^two +128 ", table, re.MULTILINE)
+    assert [line.split() for line in settings.splitlines()] == [
+        ["setting", "one", "two"],
+        ["games", "64", "128"],
+        ["td.lambda", str(load_preset("quick").td.lam), "0.25"],
+    ]
+    curves = re.findall('polyline points="([^"]+)"', Path("curves.svg").read_text())
+    assert len(curves) == 2
+    for run, curve in zip(("one", "two"), curves, strict=True):
+        heights = [float(point.split(",")[1]) for point in curve.split()]
+        scores = [point.value for point in events_of(f"runs/{run}").Scalars("score/swh")]
+        assert len(heights) == len(scores)
+        assert heights.index(min(heights)) == scores.index(max(scores))
+    assert mistake("--compare", "one") == "--compare takes two or more runs"
+    assert mistake("--compare", "one", "tow") == "there is no run 'tow'; did you mean 'two'?"
+    assert "must end in .svg" in mistake("--compare", "one", "two", "--picture", "x.png")
+    assert "--picture is drawn of runs" in mistake("--picture", "x.svg")
+
+
 # --- while it runs ---------------------------------------------------------------------------------------------------
 
 

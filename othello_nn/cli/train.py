@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from othello_nn.cli.base import INTERRUPTED, CommandParser, UsageError, give_up_stdout, missing_package
+from othello_nn.cli.compare import compare
 from othello_nn.config import DEFAULT_PRESET, OWN_PRESET, Config, load_preset, preset_names
 from othello_nn.errors import OthelloError, did_you_mean, shorten
 from othello_nn.kinds import KINDS, ModuleOptions
@@ -45,6 +46,7 @@ examples:
   python train.py --resume triangle-1                   go on where it stopped
   torchrun --nproc-per-node 2 {torchrun_program()} --preset triangle
   tensorboard --logdir runs                             watch
+  python train.py --compare quick-1 quick-2 --picture curves.svg
 
 A run is a folder in runs/: curves, the state to resume from, and net.safetensors, which is a player:
   python play.py match quick-1 swh
@@ -66,6 +68,8 @@ exit codes: 0 done, 1 training failed, 2 bad usage or input, 130 stopped by Ctrl
     add_flag(made, "--seed", "S", Config.options()["seed"].left_open)
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the preset")
     add_flag(made, "--threads", "N", Whole(None, "cores (all)", 1))
+    made.add_argument("--compare", nargs="+", metavar="RUN", help="show two or more runs side by side and stop")
+    made.add_argument("--picture", metavar="FILE.svg", help="of --compare: draw how strong they became")
     made.add_argument("--print-config", action="store_true", help="print the settings as JSON and stop")
     made.add_argument("--json", action="store_true", help="print the result as one JSON object")
     return made
@@ -148,6 +152,11 @@ def run_command(train: Loop, argv: Sequence[str] | None = None) -> int:
         if arguments.print_config and not arguments.resume:
             print(json.dumps(_config(arguments).as_dict(), indent=2, ensure_ascii=False))
             return 0
+        if arguments.compare:
+            compare(arguments.compare, arguments.runs, arguments.picture, sys.stdout)
+            return 0
+        if arguments.picture:
+            raise UsageError("--picture is drawn of runs that are compared: --compare RUN RUN --picture FILE.svg")
         return _train(train, arguments, sys.stdout)
     except (UsageError, OthelloError) as error:
         note(TRAIN, error)
