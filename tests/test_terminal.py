@@ -402,7 +402,7 @@ def test_levels_have_names():
     assert play(player="swh:depth=6,solve=12")[0].startswith("You play black against swh, Expert.")
 
 
-def test_hint_all_puts_values_on_the_squares():
+def test_hint_all_puts_values_on_the_squares(monkeypatch):
     text, _ = play("hint all", "hint all random", player="swh", start=Position.parse("f5"), colour="white")
     [told] = [line for line in text.splitlines() if line.startswith("swh, for White: ")]
     values = dict(re.findall(r"([a-h][1-8]) ([+-]\d+\.\d)", told))
@@ -410,8 +410,13 @@ def test_hint_all_puts_values_on_the_squares():
     assert list(values.values()) == sorted(values.values(), key=float, reverse=True)
     assert re.search(r"6 [|│].*[+-]\d.*[+-]\d", text)
     assert "random does not say what moves are worth" in text
+    depth = re.compile(r" \(depth (\d+)\)$", re.MULTILINE)
+    deep = int(depth.search(text)[1])
     text, _ = play("hint all", player="swh", start=Position.parse(FINISHED[:-8]), colour="both")
     assert re.search(r"^swh, for (Black|White): [a-h][1-8] =[+-]\d+(, [a-h][1-8] =[+-]\d+)*$", text, re.MULTILINE)
+    monkeypatch.setattr(thinking, "VALUES_SECONDS", 0.0)
+    text, _ = play("hint all", player="swh", start=Position.parse("f5"), colour="white")
+    assert int(depth.search(text)[1]) < deep, "every move has a value, and then time is over"
 
 
 def test_a_game_is_judged_at_the_board():

@@ -210,7 +210,9 @@ def _analyze(session: Session, words: str) -> None:
         session.say(line)
     for side, colour in COLOURS.items():
         own = [one for one in judged if one.position.black_to_move == side]
-        session.say(f"{colour}: {len(own)} moves, {sum(one.loss for one in own):.1f} discs given away")
+        session.say(
+            f"{colour}: {len(own)} move{'s' * (len(own) != 1)}, {sum(one.loss for one in own):.1f} discs given away"
+        )
     if len(judged) > 1 and session.style.signs is not ASCII:
         session.say(curve_line(judged))
     person = session.human_sides[0] if len(session.human_sides) == 1 else None

@@ -165,18 +165,26 @@ class Thinker:
         player = self._making.result
         deadline, state = _Deadline(VALUES_SECONDS), Sharpener(position)
 
+        def enough() -> bool:
+            return deadline.over() and len(state.values) == len(position.legal_moves)
+
         def sharpen() -> Values:
-            while not state.done and not (deadline.over() and len(state.values) == len(position.legal_moves)):
+            while not (state.done or enough()):
                 state.step(player, deadline)  # type: ignore[arg-type]  # all it asks of a turn is whether it is over
             return state.report(player.engines[position.black_to_move])
+
+        def check() -> None:
+            tick()
+            if enough():
+                player.stop()  # a search by itself looks at the time only between two depths
 
         self._choosing = task = _Task(sharpen)
         try:
             task.start()
-            return task.wait(tick)
+            return task.wait(check)
         except KeyboardInterrupt:
             deadline.end()
-            return task.wait(player.stop, STOP_SECONDS)
+            return task.wait(check, STOP_SECONDS)
 
     def judge(self, game: Game, tick: Callable[[list[Judged]], object]) -> list[Judged]:
         """What the player thinks of each move of a game. ``tick`` is shown what there is by then; Ctrl-C ends it early,
