@@ -34,7 +34,7 @@ from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.learn.trainer import Growth, Timer, Trainer
 from othello_nn.learn.watch import curves
-from othello_nn.learn.watch.logger import Logger
+from othello_nn.learn.watch.logger import LAYOUT, Logger
 from othello_nn.players import make_player
 from othello_nn.progress import progress
 
@@ -587,8 +587,19 @@ def test_the_curves_of_a_run(train_and_draw, name):
     events = events_of("runs/mine")
     tags = events.Tags()
     scalars, images, histograms = (set(tags[kind]) for kind in ("scalars", "images", "histograms"))
-    texts = {tag.removesuffix("/text_summary") for tag in tags["tensors"]}
+    texts = {tag.removesuffix("/text_summary") for tag in tags["tensors"]} - {"custom_scalars__config__"}
     assert texts == {"config"}
+    [config] = events.Tensors("config/text_summary")[0].tensor_proto.string_val
+    preset = load_preset(KINDS[name][0])
+    assert (
+        f"| `games` | {preset.games} | {json.loads(Path('runs/mine/config.json').read_text())['games']} |"
+        in config.decode()
+    )
+    [layout] = events.Tensors("custom_scalars__config__")[0].tensor_proto.string_val
+    assert layout.index(b"score/.*") < layout.index(b"loss/td_error")
+    charts = [chart for group, charts in LAYOUT.items() if group != "speed" for chart in charts.values()]
+    for pattern in (pattern for chart in charts for pattern in chart):  # a run of a second has no speed yet
+        assert any(re.fullmatch(pattern, tag) for tag in scalars) or name == "backwards", pattern
     for tag in scalars | images | histograms | texts:
         assert curves.find_curve(tag)
     assert {"score/random", "score/swh", "score/earlier"} <= scalars
@@ -783,13 +794,13 @@ def test_a_net_is_measured_when_its_games_have_doubled():
 
     growth = Growth(Timer(1000.0), Counted())
     assert not growth.due(), "nothing to grow from"
-    growth.measured(0.0)
+    growth.done(0.0)
     found = []
     for Counted.games in range(16, 1600, 16):
         if growth.due():
             found.append(Counted.games)
-            growth.measured(0.0)
+            growth.done(0.0)
     assert found == [16, 32, 64, 128, 256, 512, 1024]
-    growth.measured(1000.0)
+    growth.done(1000.0)
     Counted.games = 10**6
     assert not growth.due(), "measuring must not take most of the time"

@@ -37,10 +37,11 @@ from othello_nn.sparkline import can_show_sparkline, sparkline
 LOG_SECONDS = 1.0
 PLAIN_SECONDS = 10.0
 """Between two lines of a run whose progress goes to a file."""
-DOUBLING = 2
-"""Early on much is learnt in a moment: the net is measured again when it has so many times the games."""
+DOUBLING, FOURFOLD = 2, 4
+"""Early on much is learnt in a moment: the net is measured again when it has so many times the games, and drawn again,
+so that TensorBoard's slider is a film of the run."""
 SPARED = 5
-"""Such a measurement waits until so many times the last one's duration has passed: it takes a sixth of the time."""
+"""That waits until so many times the duration of the last time has passed: it takes a sixth of the time."""
 WIDE, SPARK = 100, 12
 """From so many columns on, a terminal's line has room for a curve of so many points."""
 BAR = 1000  # the progress bar counts in thousandths of the run
@@ -80,19 +81,19 @@ class Timer:
 
 
 class Growth:
-    """Says when to measure: by a timer, and besides whenever the learner's games have doubled."""
+    """Says when to measure or to draw: by a timer, and besides whenever the learner has so many times the games."""
 
-    def __init__(self, timer: Timer, learner: Learner):
-        self._timer, self._learner = timer, learner
+    def __init__(self, timer: Timer, learner: Learner, factor: int = DOUBLING):
+        self._timer, self._learner, self._factor = timer, learner, factor
         self._games, self._ended, self._took = 0, -math.inf, 0.0
 
     def due(self) -> bool:
-        grown = self._games and self._learner.games >= DOUBLING * self._games
+        grown = self._games and self._learner.games >= self._factor * self._games
         rested = time.monotonic() - self._ended >= SPARED * self._took
         return self._timer.due() or bool(grown and rested)
 
-    def measured(self, seconds: float) -> None:
-        """There is a new point, which has taken so long. From a net without games on, the first has one."""
+    def done(self, seconds: float) -> None:
+        """It is done, which has taken so long. From a net without games on, the first has one."""
         self._games, self._ended, self._took = max(1, self._learner.games), time.monotonic(), seconds
 
 
@@ -116,7 +117,8 @@ class Trainer:
         # The other ranks on this machine wait while rank 0 measures, so their cores are free.
         self.strength = Strength(measure.double_games, self.config.seed, threads * group.local_size, measure.seconds)
         self.scores: dict[str, float] = {}
-        self.time_to_log, self.time_to_show = Timer(LOG_SECONDS), Timer(measure.pictures_seconds)
+        self.time_to_log = Timer(LOG_SECONDS)
+        self.time_to_show = Growth(Timer(measure.pictures_seconds), learner, FOURFOLD)
         self.time_to_measure = Growth(Timer(measure.seconds), learner)
         self._curve: list[float] = []
         self._time_to_save = Timer(measure.save_seconds)
@@ -167,7 +169,7 @@ class Trainer:
         self._logger = Logger(self.run.folder, self.learner.games)
         self.strength.remember(self.learner)
         if not self.learner.games:
-            self._logger.config(self.config.as_dict())
+            self._logger.begin(self.config)
             self.measure()
             self.show()
 
@@ -282,7 +284,7 @@ class Trainer:
         if self.is_rank_0:
             began = time.monotonic()
             self.scores = self.strength.scores(self.learner)
-            self.time_to_measure.measured(time.monotonic() - began)
+            self.time_to_measure.done(time.monotonic() - began)
             if SWH in self.scores:
                 self._curve.append(self.scores[SWH])
             self._logger.scalars(self.scores, self.learner.games)
@@ -291,10 +293,11 @@ class Trainer:
     def show(self) -> None:
         """Pictures and histograms."""
         if self.is_rank_0:
-            net = self.learner.net()
+            net, began = self.learner.net(), time.monotonic()
             self._logger.scalars(self.learner.details(), self.learner.games)
             self._logger.pictures(net, self.learner.pictures(), self.learner.games)
             self._logger.histograms(net, self.learner.games)
+            self.time_to_show.done(time.monotonic() - began)
 
     def save(self) -> None:
         """The state, then the net, which is smaller and may fit where the state does not. If that fails, training goes

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from othello_nn.checkpoint import check_positions
+from othello_nn.config import Config
 from othello_nn.learn.watch.curves import curve, find_curve
 from othello_nn.learn.watch.probes import ask
 from othello_nn.nets import Net
@@ -18,7 +19,13 @@ from othello_nn.program import TRAIN, note
 
 WEIGHTS = curve("weights/*", "histogram of a parameter")
 VALUES = curve("values/discs", "histogram of what the net says of a fixed set of positions of random games, in discs")
-CONFIG = curve("config", "the configuration of the run, as text")
+CONFIG = curve("config", "the configuration of the run: what differs from the preset, then everything")
+LAYOUT = {
+    "strength": {"score at 1-ply": ["score/.*"]},
+    "learning": {"loss": ["loss/td_error"], "error by empty squares": ["td_error/.*"], "rate": ["rate/.*"]},
+    "speed": {"speed": ["speed/.*"]},
+}
+"""TensorBoard's page of custom scalars: what matters most first, curves of a kind in one chart, by their tags."""
 HISTOGRAM_SIZE = 50_000
 
 
@@ -33,9 +40,23 @@ class Logger:
         self._broken = False
         self._hook_before, threading.excepthook = threading.excepthook, self._thread_failed
 
-    def config(self, values: dict[str, Any]) -> None:
-        text = json.dumps(values, indent=2, ensure_ascii=False)
-        self._write(self._writer.add_text, CONFIG, "\n".join(f"    {line}" for line in text.splitlines()), 0)
+    def begin(self, config: Config) -> None:
+        """What there is to say before anything is learnt: the settings, and which curves belong together."""
+        rows = [f"| `{name}` | {before} | {now} |" for name, (before, now) in config.differences.items()]
+        head = [
+            f"Settings that are not the preset's ({config.preset}):",
+            "",
+            "| setting | preset | here |",
+            "|---|---|---|",
+        ]
+        text = json.dumps(config.as_dict(), indent=2, ensure_ascii=False)
+        lines = [*head, *rows, "", "All settings:", ""] if rows else []
+        lines += [f"    {line}" for line in text.splitlines()]
+        self._write(self._writer.add_text, CONFIG, "\n".join(lines), 0)
+        layout = {
+            group: {name: ["Multiline", tags] for name, tags in charts.items()} for group, charts in LAYOUT.items()
+        }
+        self._write(self._writer.add_custom_scalars, layout)
 
     def scalars(self, metrics: dict[str, float], games: int) -> None:
         for tag, value in metrics.items():
