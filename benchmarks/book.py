@@ -24,14 +24,14 @@ POSITIONS, ASKED, OPENED = 1_000_000, 2_000, 5
 KILLS, GAME_PLIES = 50, 24
 OPEN_BAR, ANSWER_BAR = 0.2, 1e-3
 OPENING = """
-import time
-begun = time.perf_counter()
-import json, random, sys
+import json, sys, time
 from othello_nn.book import OpenBook
 from othello_nn.book.canonical import position_of
-book = OpenBook(sys.argv[1])
-opened = time.perf_counter() - begun
 keys = [bytes.fromhex(key) for key in json.load(open(sys.argv[2]))]
+begun = time.perf_counter()
+book = OpenBook(sys.argv[1])
+assert book.best(position_of(keys[-1]))
+opened = time.perf_counter() - begun
 best, all_moves = [], []
 for key in keys:
     for times, ask in ((best, book.best), (all_moves, book.moves)):
@@ -69,11 +69,14 @@ def fill(path: Path, count: int) -> list[Key]:
         keys.add(b"".join(mask.to_bytes(8, "big") for mask in smallest))
     store = Store(path, create=True)
     with store.writing():
-        for key in sorted(keys):
-            moves = list(children(key)) if key in played else [0]
-            store.put([(key, Node(0.5, moves[0], moves[0], 0.5, 10))])
+        store.put((key, _node(key if key in played else None)) for key in sorted(keys))
     store.close()
     return rng.sample(sorted(played), min(ASKED, len(played)))
+
+
+def _node(key: Key | None) -> Node:
+    move = 0 if key is None else next(iter(children(key)))
+    return Node(0.5, move, move, 0.5, 10)
 
 
 @benchmark("book", "the opening book: a million positions opened and asked")
@@ -92,7 +95,7 @@ def book(settings: Settings) -> Report:
     best, moves = (statistics.median(statistics.median(run[i]) for run in runs) for i in (1, 2))
     slowest = statistics.median(statistics.quantiles(run[2], n=100)[-1] for run in runs)
     rows = [
-        ("opened, from the import in a new process", f"{opened * 1e3:.0f} ms", f"< {OPEN_BAR * 1e3:.0f} ms"),
+        ("opened in a new process, with its first answer", f"{opened * 1e3:.1f} ms", f"< {OPEN_BAR * 1e3:.0f} ms"),
         ("best move, median", f"{best * 1e3:.3f} ms", f"< {ANSWER_BAR * 1e3:.0f} ms"),
         ("all moves that are known, median", f"{moves * 1e3:.3f} ms", f"< {ANSWER_BAR * 1e3:.0f} ms"),
         ("all moves that are known, 99th percentile", f"{slowest * 1e3:.3f} ms", ""),
