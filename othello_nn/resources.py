@@ -67,8 +67,8 @@ def find_net(name: str, runs: Path = RUNS) -> Path:
 
 
 def find_book(name: str = "on") -> Path:
-    """The file of an opening book: the one named, or for ``on`` the user's own, or else the one of the program."""
-    if name != "on":
+    """The file of an opening book: the one named, or unless one is the user's own, or else the one of the program."""
+    if name not in ("on", BOOK):
         return Path(name)
     shipped = CHECKPOINTS / BOOK
     return shipped if is_file(shipped) and not is_file(Path(BOOK)) else Path(BOOK)

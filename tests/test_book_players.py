@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from othello_nn import resources
 from othello_nn.arena.journal import Journal, is_journal, read_journal
 from othello_nn.arena.openings import leouski60
 from othello_nn.arena.tournament import play_tournament
@@ -110,6 +111,26 @@ def test_a_player_answers_from_its_book(book):
     assert varied.varies
     assert {varied.choose(position).move for _ in range(40)} == {one.move for one in answers.moves(position)}
     varied.close()
+    answers.close()
+
+
+@pytest.fixture(autouse=True)
+def no_book_of_the_program(tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(resources, "CHECKPOINTS", tmp_path_factory.mktemp("checkpoints"))
+
+
+def test_without_one_of_the_users_own_it_is_that_of_the_program(book):
+    shipped = resources.CHECKPOINTS / "opening.book"
+    book.rename(shipped)
+    assert cli.main(["book", "show"]) == 0
+    player = make_player("swh:depth=2,book=on")
+    assert player.choose(Position.start()).nodes == 0
+    player.close()
+    size = shipped.stat().st_size
+    nboard("move F5", "move F6", "move E6", "move F4", "move E3", "learn", player="swh:depth=2,book=on")
+    assert (shipped.stat().st_size, book.exists()) == (size, True)
+    answers = OpenBook(book)
+    assert answers.best(Position.parse("f5f6e6f4e3")) is not None
     answers.close()
 
 

@@ -24,6 +24,7 @@ from othello_nn.players.judge import PlayerJudge
 from othello_nn.players.spec import parse_spec
 from othello_nn.program import PLAY, note
 from othello_nn.progress import progress
+from othello_nn.resources import find_book
 
 
 def book(arguments: Namespace) -> int:
@@ -103,6 +104,7 @@ def _grow(found: Book, steps: list[tuple[str, int | None, Iterator[int]]]) -> in
 
 
 def _show(arguments: Namespace) -> int:
+    arguments.book = str(find_book(arguments.book))
     found = OpenBook(arguments.book)
     try:
         if arguments.check and (damage := found.store.damage()):
@@ -134,6 +136,7 @@ def _play(arguments: Namespace) -> int:
     """A game as ``play.py`` alone begins it, against a player with the book."""
     from othello_nn.cli.terminal.session import play
 
+    arguments.book = str(find_book(arguments.book))
     OpenBook(arguments.book).close()  # what is wrong with it is said before the game begins
     spec = arguments.player or default_player()
     keys = f"book={arguments.book},margin={arguments.margin:g}"
