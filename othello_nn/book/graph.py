@@ -151,8 +151,9 @@ class Addition:
             node = replace(node, rest=None, bound=None)
         elif node.rest in known:
             node = replace(node, rest=None)
-        if outside and node.rest is None and best is not None and node.bound is not None and known[best] < node.bound:
-            # The best move has dropped: one of those outside of the book may be better now.
+        if outside and node.rest is None and (best is None or node.bound is None or known[best] < node.bound):
+            # The best move has dropped: one of those outside of the book may be better now. (That there is no move or
+            # no bound is seen only while another process writes; then all is worked out again.)
             found = self.judge(position_of(key), outside)
             node = replace(node, rest=found.move, bound=_kept(found.value), depth=found.depth)
         if node.rest is not None and node.bound is not None and (best is None or node.bound > known[best]):
