@@ -23,6 +23,7 @@ from othello_nn.game import PASS, Position
 from othello_nn.game.formats.files import parse_transcripts
 from othello_nn.game.record import Game
 from othello_nn.game.rules import inverse_symmetry, transform_square
+from othello_nn.resources import BOOK, CHECKPOINTS
 from tests.strategies import FINISHED, choices, play_out, positions, quick
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -184,6 +185,23 @@ def test_others_are_searched_again_only_when_the_best_move_drops():
 
 def judge_bound(key: bytes) -> float:
     return StaticJudge()(keys.position_of(key)).value
+
+
+def test_the_book_of_the_program_is_sound():
+    store = Store(CHECKPOINTS / BOOK)
+    nodes = dict(store.items())
+    assert store.damage() == ""
+    assert len(nodes) >= 1000
+    for key, node in nodes.items():
+        after = keys.children(key)
+        values = {move: 0.0 - nodes[child].value for move, child in after.items() if child in nodes}
+        if node.rest is not None:
+            assert after[node.rest] not in nodes
+            values[node.rest] = node.bound
+        assert values[node.best] == node.value == max(values.values())
+        if len(values) < len(after) and node.rest is None:
+            assert node.bound <= node.value  # else one of the others might be better
+    store.close()
 
 
 # --- growing ---------------------------------------------------------------------------------------------------------
