@@ -1,7 +1,8 @@
 """What pyproject.toml cannot say: an installed package takes along what a checkout has at its top.
 
-The nets in ``checkpoints/`` and ``train.py`` have their one home there, for people who look at a checkout; a wheel has
-no top, so the build puts them inside the package. ``othello_nn/resources.py`` finds them in either place.
+The nets and the opening book in ``checkpoints/`` and ``train.py`` have their one home there, for people who look at a
+checkout; a wheel has no top, so the build puts them inside the package. ``othello_nn/resources.py`` finds them
+in either place.
 """
 
 from pathlib import Path
@@ -17,7 +18,8 @@ class BuildWithNets(build_py):
         """Where each file goes, and where it comes from."""
         if self.editable_mode:
             return {}
-        sources = [*sorted(Path("checkpoints").glob("*.safetensors")), Path("train.py")]
+        checkpoints = sorted(path for kind in ("*.safetensors", "*.book") for path in Path("checkpoints").glob(kind))
+        sources = [*checkpoints, Path("train.py")]
         return {str(Path(self.build_lib, "othello_nn", source)): str(source) for source in sources}
 
     def run(self) -> None:

@@ -25,6 +25,7 @@ from benchmarks import (
     against,
     ahead,
     batched,
+    book,
     champion,
     device,
     embedding,
@@ -63,6 +64,7 @@ MODULES = (
     against,
     faults,
     web,
+    book,
 )
 NAMES = [name for module in MODULES for name, item in BENCHMARKS.items() if item.run.__module__ == module.__name__]
 EVERYTHING = "all"

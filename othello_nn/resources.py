@@ -20,6 +20,10 @@ CHECKPOINTS = _taken_along("checkpoints")
 TRAIN = _taken_along("train.py")
 """The program that trains."""
 SUFFIX = ".safetensors"
+BOOK = "opening.book"
+"""The opening book that is used where none is named: the user's own in this folder, or the one in ``CHECKPOINTS``."""
+BOOK_DISCS = 34
+"""How far games are added to a book, unless told otherwise: the last positions have so many discs."""
 BEST = "champion"
 """The strongest of them."""
 RUNS = Path("runs")
@@ -60,6 +64,14 @@ def find_net(name: str, runs: Path = RUNS) -> Path:
     if name.endswith(SUFFIX) or path.name != name:
         raise NoNetError(f"there is no net at {name!r}")
     raise UnknownNetError(f"there is no net {name!r}; {other_name(name, runs)}")
+
+
+def find_book(name: str = "on") -> Path:
+    """The file of an opening book: the one named, or unless one is the user's own, or else the one of the program."""
+    if name not in ("on", BOOK):
+        return Path(name)
+    shipped = CHECKPOINTS / BOOK
+    return shipped if is_file(shipped) and not is_file(Path(BOOK)) else Path(BOOK)
 
 
 def find_run(name: str, runs: Path = RUNS) -> Path | None:

@@ -30,7 +30,19 @@ ROOT = Path(__file__).resolve().parent.parent
 SMALL = "--X-OXX-OXXXOOXOXOXXO-OXXXOXOOXOXXOOXOX-XXOOOOX-XOOOOOXOXOOOOOO- X"
 LISTED = f"{SMALL}; d1:+16; h1:+14; h8:+2; f3:-4; a1:-6; h5:-8;"
 WRONG = f"{SMALL}; d1:+14; h1:+14;"
-COMMANDS = ["serve", "solve", "bestmove", "analyze", "perft", "players", "match", "tournament", "league", "engine"]
+COMMANDS = [
+    "serve",
+    "solve",
+    "bestmove",
+    "analyze",
+    "perft",
+    "players",
+    "match",
+    "tournament",
+    "league",
+    "book",
+    "engine",
+]
 
 
 def start(*words: str, **keywords) -> subprocess.Popen:

@@ -16,6 +16,7 @@ LAYERS = (
     ("kernels",),
     ("engine",),
     ("nets",),
+    ("book",),
     ("players",),
     ("arena",),
     ("fit",),

@@ -27,6 +27,7 @@ from othello_nn.cli.train import parser as train_parser
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "othello_nn"
 NETS = sorted(path.name for path in (ROOT / "checkpoints").glob("*.safetensors"))
+BOOKS = sorted(path.name for path in (ROOT / "checkpoints").glob("*.book"))
 
 
 def run(*words: object, **keywords) -> subprocess.CompletedProcess:
@@ -221,7 +222,7 @@ def wheel(sources, tmp_path_factory) -> Path:
 def test_the_wheel_holds_the_modules_the_nets_the_presets_and_train_py(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if name.startswith("othello_nn/")}
-        for path in (*(ROOT / "checkpoints").glob("*.safetensors"), ROOT / "train.py"):
+        for path in (*(ROOT / "checkpoints" / name for name in NETS + BOOKS), ROOT / "train.py"):
             assert archive.read(f"othello_nn/{path.relative_to(ROOT).as_posix()}") == path.read_bytes()
     inside = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*") if path.suffix in (".py", ".toml")}
     fitted = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.safetensors")}
@@ -229,7 +230,7 @@ def test_the_wheel_holds_the_modules_the_nets_the_presets_and_train_py(wheel):
     assert "othello_nn/cli/web/page/index.html" in page
     assert len(inside) > 140
     assert len(fitted) >= 2
-    taken_along = {"othello_nn/train.py", *(f"othello_nn/checkpoints/{name}" for name in NETS)}
+    taken_along = {"othello_nn/train.py", *(f"othello_nn/checkpoints/{name}" for name in NETS + BOOKS)}
     assert names == inside | fitted | page | taken_along | {"othello_nn/py.typed"}
 
 
@@ -240,7 +241,8 @@ def test_the_source_distribution_can_build_the_same(sources, tmp_path):
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     needed = {"setup.py", "pyproject.toml", "README.md", "LICENSE", "train.py", "play.py", "tests/conftest.py"}
-    needed |= {f"checkpoints/{name}" for name in NETS} | {"othello_nn/presets/quick.toml", "othello_nn/cli/main.py"}
+    needed |= {f"checkpoints/{name}" for name in NETS + BOOKS}
+    needed |= {"othello_nn/presets/quick.toml", "othello_nn/cli/main.py"}
     assert needed <= names
     assert not [name for name in names if name.startswith("runs") or name.endswith(".pyc")]
 

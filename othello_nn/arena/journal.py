@@ -195,6 +195,23 @@ class Journal:
                 os.close(handle)
 
 
+def is_journal(path: Path) -> bool:
+    """Whether a file begins as a tournament's journal does."""
+    with path.open("rb") as file:
+        return file.read(len(FORMAT) + 20).startswith(json.dumps({"format": FORMAT}).encode()[:-1])
+
+
+def read_journal(path: Path) -> list[Game]:
+    """The games of a tournament, finished or not. A last line that was cut off is left out."""
+    games = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[1:-1], start=2):
+        try:
+            games.append(_read_game(json.loads(line)).game)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+            raise TournamentError(f"{str(path)!r}, line {number}: this is no game of a tournament") from None
+    return games
+
+
 def _line(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields).encode() + b"\n"
 

@@ -29,12 +29,15 @@ from othello_nn.errors import OthelloError, did_you_mean
 from othello_nn.options import Number, Whole, add_flag
 from othello_nn.players.base import PlayerFailure
 from othello_nn.program import PLAY, note, program
+from othello_nn.resources import BOOK, BOOK_DISCS
 from othello_nn.search_options import TABLE_MB, THREADS
 
 _OPTION = re.compile(r"--?[A-Za-z][A-Za-z-]*(=.*)?", re.DOTALL)
 LONGEST_OPTION = 20
 USER_COLOURS = ("black", "white", "random", "both", "none")
 """What a user may want to play."""
+BOOK_DEPTH = 10
+"""How deep positions are searched for a book, unless told otherwise."""
 _BOARD = "-XOO-----XOOO---X-OXOOXXXXOOXXOXXOXXOXOXOOOOOOXX--XOOO-----O--O- X"
 
 MAIN_EXAMPLES = f"""\
@@ -188,6 +191,43 @@ def _serve_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_book(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--book", metavar="FILE", default=BOOK, help=f"the book ({BOOK} in this folder)")
+
+
+def _add_judge(parser: argparse.ArgumentParser) -> None:
+    _add_book(parser)
+    parser.add_argument("--player", metavar="A", help=f"who judges positions (the best at hand, depth={BOOK_DEPTH})")
+
+
+def _book_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="build|add|show|play", required=True)
+    build = actions.add_parser("build", help="begin a book, or let it grow by itself")
+    last = "positions with more discs are left out"
+    add_flag(
+        build, "--replies", "DISCS", Whole(None, "to so many discs: a side's best move, all of the other's", 4, 64)
+    )
+    add_flag(build, "--leaves", "N", Whole(None, "positions to add where the book ends and play is likely to go on", 1))
+    add_flag(build, "--games", "N", Whole(None, "games to add of the judge against itself", 1))
+    add_flag(build, "--discs", "N", Whole(BOOK_DISCS, f"{last}, with --leaves and --games", 5, 64))
+    add_flag(build, "--margin", "DISCS", Number(1.0, "variety of --games: what a move may be worse", 0, 64))
+    add_flag(build, "--seed", "S", Whole(0, "of that variety"))
+    _add_judge(build)
+    add = actions.add_parser("add", help="put games into it")
+    add.add_argument("words", nargs="+", metavar="GAME", help="moves, or files: GGF, SGF, WTHOR, text, a journal")
+    add_flag(add, "--discs", "N", Whole(BOOK_DISCS, last, 4, 64))
+    _add_judge(add)
+    show = actions.add_parser("show", help="what it knows of a position, or how much it knows")
+    _add_position(show)
+    show.add_argument("--check", action="store_true", help="see that the whole file is sound")
+    _add_book(show)
+    _add_json(show)
+    play = actions.add_parser("play", help="a game in the terminal against a player with the book")
+    play.add_argument("--color", choices=USER_COLOURS, default="black", help="what you play (black)")
+    add_flag(play, "--margin", "DISCS", Number(1.0, "what a move from the book may be worse than its best", 0, 64))
+    _add_judge(play)
+
+
 def _engine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("protocol", choices=("gtp", "nboard"), help="what the other program speaks")
     parser.add_argument("--player", metavar="A", help="who plays (the best evaluator at hand, for 1 second a move)")
@@ -293,6 +333,21 @@ kept: the same command goes on after Ctrl-C, a crash or a power cut. What a play
 A player may also be tuples:FILE, n-tuples in the League's text format. Scores are A's: a win 1, a draw 1/2; low and
 high bound the score with 95% confidence, each double game being one sample. Ctrl-C prints the result so far and exits
 with 130.
+""",
+    ),
+    "book": (
+        "an opening book: build it, add games, look into it, play with it",
+        _book_arguments,
+        "book:book",
+        """\
+  python play.py book build --leaves 200
+  python play.py book build --replies 12 --player champion:depth=12
+  python play.py book build --games 20 --discs 30 --book mine.book
+  python play.py book add games.ggf f5d6c3d3c4f4f6
+  python play.py book show f5d6c3
+  python play.py book play --color white
+Any player that searches uses it: champion:book=on, or book=FILE and margin=DISCS for variety. Each addition is whole or
+not there at all, whatever happens; several processes may add to one book. See docs/book.md.
 """,
     ),
     "engine": (

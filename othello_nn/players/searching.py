@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from othello_nn.book import OpenBook
 from othello_nn.checkpoint import read_meta
 from othello_nn.engine import Engine, Limit, Options, Result
 from othello_nn.engine.clock import make_clock
@@ -21,6 +22,7 @@ from othello_nn.players.base import BasePlayer, Choice, PlayerError
 from othello_nn.players.simple import SquareWeights
 from othello_nn.players.spec import PlayerSpec
 from othello_nn.players.weakening import chances, share_of_move
+from othello_nn.resources import find_book
 from othello_nn.search_options import CLOCK, MAX_DEPTH
 
 # A shallow search fills a fraction of this, and both are cleared before every game.
@@ -61,6 +63,10 @@ class SearchPlayer(BasePlayer):
         else:
             self.engines = (Engine(evaluator, options),) * 2
         self.evaluator = evaluator
+        self._spec_book, self.margin_discs = spec.book, spec.margin or 0.0
+        self.book: OpenBook | None = None
+        self.open_book()
+        self.varies |= self.book is not None and self.margin_discs > 0
         self.on_iteration: Callable[[Result], bool | None] | None = None
         """Told of each finished iteration; it may return False to end the search."""
 
@@ -72,7 +78,17 @@ class SearchPlayer(BasePlayer):
     def pick(self, position: Position, remaining: float | None) -> Choice:
         if self.gives_discs and len(position.legal_moves) > 1:
             return self._give_away(position)
+        if self.book is not None and (found := self.book.choose(position, self.margin_discs, self.rng)) is not None:
+            line = self.book.line(position.play(found.move))
+            return Choice(found.move, found.value, depth=found.depth, pv=(found.move, *line))
         return choice_of(self._think(position, remaining))
+
+    def open_book(self) -> None:
+        """Look for the opening book that was asked for, if one was; again, if there is a new one."""
+        if self.book is not None:
+            self.book.close()
+        wanted = self._spec_book not in (None, "off")
+        self.book = OpenBook(find_book(str(self._spec_book))) if wanted else None
 
     def _give_away(self, position: Position) -> Choice:
         """A move drawn by what the moves are worth, each searched to the same depth; see ``weakening.py``."""
@@ -117,6 +133,10 @@ class SearchPlayer(BasePlayer):
     def stop(self) -> None:
         for engine in set(self.engines):
             engine.stop()
+
+    def close(self) -> None:
+        if self.book is not None:
+            self.book.close()
 
 
 def choice_of(result: Result) -> Choice:

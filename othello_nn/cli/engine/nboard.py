@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from othello_nn.cli.engine.thread import PlayerThread, Task, choose, with_move
@@ -21,6 +19,7 @@ from othello_nn.game.record import Game
 from othello_nn.game.rules import PASS
 from othello_nn.game.syntax import move_name, parse_move
 from othello_nn.players.base import Choice, Player
+from othello_nn.players.judge import learn_game, one_ply_less
 from othello_nn.search_options import MAX_DEPTH
 
 _BARE_MOVE = re.compile(r"(?:[a-h][1-8]|pa|ps|--)(?:/\S*)?", re.IGNORECASE)
@@ -41,7 +40,7 @@ class NBoardEngine:
             "hint": self._hint,
             "go": lambda _: self._think(Thoughts.go),
             "ping": self._ping,
-            "learn": lambda _: self._say("learned"),  # there is no book to put the game into
+            "learn": lambda _: self._learn(),
             "analyze": lambda _: self._think(Thoughts.analyze),
         }
 
@@ -99,12 +98,20 @@ class NBoardEngine:
         moves = _whole(count or "1", 1, 64)
         self._think(lambda thoughts, game: thoughts.hints(game, moves))
 
+    def _learn(self) -> None:
+        """Put the game into the player's opening book, if it has one."""
+        if self.thinker.spec.book in (None, "off"):
+            self._say("learned")
+        else:
+            self._think(Thoughts.learn)
+
     def _think(self, work: Callable[[Thoughts, Game], None]) -> None:
         """Have ``work`` done in the player's thread, on the game as it is now."""
         game = self.game
 
         def run(player: Player, task: Task) -> None:
             thoughts = Thoughts(player, self.thinker, lambda line: self._say(line, task))
+            thoughts.stopped = lambda: task.cancelled.is_set() or self.thinker.hurried
             try:
                 work(thoughts, game)
             except Exception as error:
@@ -120,6 +127,7 @@ class Thoughts:
 
     def __init__(self, player: Player, thinker: PlayerThread, say: Callable[[str], None]):
         self.player, self.thinker, self.say = player, thinker, say
+        self.stopped: Callable[[], bool] = lambda: False
         self._wld = False
         """The last search found out only who wins."""
 
@@ -165,6 +173,13 @@ class Thoughts:
                     found = Choice(move, score, reply.exact, reply.depth + 1, (move, *reply.pv))
                     self.say(search_line(found, self._wld))
 
+    def learn(self, game: Game) -> None:
+        """Put the game into the opening book; what is searched for that is searched as for a move."""
+        self.say("status learning the game")
+        self.thinker.listener = None
+        learn_game(self.player, str(self.thinker.spec.book), game, self.stopped)
+        self.say("learned")
+
     def analyze(self, game: Game) -> None:
         """Every position of the game from the last to the first, so that the search meets what it knows already."""
         self.say("status analyzing the game")
@@ -172,19 +187,6 @@ class Thoughts:
             choice = self._choose(Game(game.start, game.moves[:made]))
             if choice.score is not None:
                 self.say(f"analysis {made} {choice.score:.2f}")
-
-
-@contextmanager
-def one_ply_less(player: Any) -> Iterator[None]:
-    """Let a player that searches to a depth look one ply less far: to as far from the position one move before."""
-    limit = getattr(player, "limit", None)
-    if limit is not None and limit.depth is not None and limit.depth > 1:
-        player.limit = replace(limit, depth=limit.depth - 1)
-    try:
-        yield
-    finally:
-        if limit is not None:
-            player.limit = limit
 
 
 def nboard_move(move: int) -> str:

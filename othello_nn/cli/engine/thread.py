@@ -58,6 +58,8 @@ class PlayerThread:
         self.depth: int | None = None
         self.listener: Callable[[Any], None] | None = None
         """Told of each iteration of a search, in the player's thread."""
+        self.hurried = False
+        """The player was told to end what it still thinks about."""
         self._player: Player | None = None
         self._made_for: PlayerSpec | None = None
         self._fresh = False
@@ -116,6 +118,7 @@ class PlayerThread:
             self._thread.join(STOP_SECONDS)
             before, now = now, time.monotonic()
             left -= now - before if self._thinking else 0
+            self.hurried = left <= 0
             if left <= 0 and self._player is not None:
                 self._player.stop()
 
