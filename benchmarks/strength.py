@@ -19,7 +19,7 @@ from othello_nn.arena.match import MatchResult, play_match
 from othello_nn.arena.openings import Opening, make_openings
 from othello_nn.arena.rating import Rating, ratings
 from othello_nn.arena.tournament import Standing, TournamentResult, play_tournament
-from othello_nn.cli.analyze import judge_game, make_judge
+from othello_nn.cli.judges import judge_game, make_judge
 from othello_nn.cli.web.levels import LEVELS
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.game.record import Game

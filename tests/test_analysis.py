@@ -11,7 +11,7 @@ from strategies import FINISHED
 from othello_nn.cli import analyze as analysis
 from othello_nn.cli import main as cli
 from othello_nn.cli import verdicts
-from othello_nn.cli.analyze import EngineJudge, PlayerJudge, is_equivalent, judge_game, make_judge
+from othello_nn.cli.judges import EngineJudge, Judged, PlayerJudge, Verdict, is_equivalent, judge_game, make_judge
 from othello_nn.engine import Engine, Limit, Result
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.game import PASS, Position, rules
@@ -341,10 +341,10 @@ def test_mistakes_are_one_line_and_exit_code_two(play, tmp_path, monkeypatch, wo
 # --- marks, curve, story ---------------------------------------------------------------------------------------------
 
 
-def judged_as(value: float, best: float, exact: bool = False) -> analysis.Judged:
+def judged_as(value: float, best: float, exact: bool = False) -> Judged:
     position = Position.parse("f5")  # at the start all moves are symmetric, and none a mistake
-    verdict = analysis.Verdict(position.legal_moves[0], best, exact, 4)
-    return analysis.Judged(1, 2, position, position.legal_moves[1], value, verdict, exact)
+    verdict = Verdict(position.legal_moves[0], best, exact, 4)
+    return Judged(1, 2, position, position.legal_moves[1], value, verdict, exact)
 
 
 def test_mistakes_are_marked_and_coloured(capsys):

@@ -8,8 +8,8 @@ import pytest
 from strategies import endings, scattered
 
 from othello_nn.cli import main as cli
-from othello_nn.cli.analyze import Verdict, judge_game, make_judge
 from othello_nn.cli.components import Analyst, expected_position
+from othello_nn.cli.judges import Verdict, judge_game, make_judge
 from othello_nn.engine import Engine, Limit
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.score import LEAF_LIMIT, SCORE_DISC
@@ -47,7 +47,7 @@ def discs(name: str, total: float) -> float:
 
 def said(name: str, position: Position) -> float:
     """The leaf's own value: that of a search of one ply, whose best move leads there, is its negation."""
-    from othello_nn.cli.analyze import static_discs
+    from othello_nn.cli.judges import static_discs
 
     return static_discs(Engine(EVALUATORS[name]()), position)
 

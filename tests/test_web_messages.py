@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import quick
 
-from othello_nn.cli.analyze import Judged, Verdict
+from othello_nn.cli.judges import Judged, Verdict
 from othello_nn.cli.web import messages
 from othello_nn.cli.web.judging import Judgement, Judgements, tell_story
 from othello_nn.cli.web.levels import FIXED, LEVELS, RATINGS, Guests, Seat

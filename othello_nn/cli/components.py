@@ -18,7 +18,7 @@ from othello_nn.game.position import Position
 from othello_nn.game.rules import PASS
 
 if TYPE_CHECKING:
-    from othello_nn.cli.analyze import Judged, Verdict
+    from othello_nn.cli.judges import Judged, Verdict
     from othello_nn.engine import Engine
     from othello_nn.players.classic.components import Components
     from othello_nn.players.searching import SearchPlayer

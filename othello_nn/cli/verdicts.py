@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sys
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from othello_nn.cli.curves import curves_svg
+from othello_nn.cli.judges import SIDES, Judged
 from othello_nn.game.notation import move_name
 from othello_nn.game.record import Game
 from othello_nn.game.rules import PASS
 from othello_nn.sparkline import can_show_sparkline, sparkline
 
-if TYPE_CHECKING:
-    from othello_nn.cli.analyze import Judged
-
-SIDES = {True: "black", False: "white"}
 HEADING = "move  side   played   value  best   value   loss  depth"
 COLOURS = {"??": "1;31", "?": "33"}
 """Of a marked move's line, in a terminal that has colours."""

@@ -36,7 +36,7 @@ from othello_nn.players.base import Choice
 from othello_nn.players.spec import PlayerSpec, parse_spec
 
 if TYPE_CHECKING:
-    from othello_nn.cli.analyze import Judged
+    from othello_nn.cli.judges import Judged
     from othello_nn.cli.web.values import Values
 
 BOARD_LINES, SPARE_LINES = 12, 6

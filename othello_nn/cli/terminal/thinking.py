@@ -22,7 +22,7 @@ from othello_nn.players.spec import LIMITS, PlayerSpec, parse_spec
 from othello_nn.resources import BEST
 
 if TYPE_CHECKING:
-    from othello_nn.cli.analyze import Judged
+    from othello_nn.cli.judges import Judged
     from othello_nn.cli.web.values import Values
     from othello_nn.game.record import Game
 
@@ -189,7 +189,7 @@ class Thinker:
     def judge(self, game: Game, tick: Callable[[list[Judged]], object]) -> list[Judged]:
         """What the player thinks of each move of a game. ``tick`` is shown what there is by then; Ctrl-C ends it early,
         and what was judged until then counts."""
-        from othello_nn.cli.analyze import judge_game, make_judge
+        from othello_nn.cli.judges import judge_game, make_judge
 
         self.wait_until_ready()
         assert self._making is not None

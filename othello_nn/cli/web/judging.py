@@ -1,6 +1,6 @@
 """The analysis of a whole game: every move beside the best one, quickly first, then again and deeper.
 
-``cli/analyze.py`` judges a move; here are the passes over the game, what is remembered between them, and the story that
+``cli/judges.py`` judges a move; here are the passes over the game, what is remembered between them, and the story that
 the judgements tell: marks, what each side gave away, and the move at which the game was lost.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from othello_nn.cli.analyze import Judged, judge_game, make_judge
+from othello_nn.cli.judges import Judged, judge_game, make_judge
 from othello_nn.cli.web.pool import Turn
 from othello_nn.cli.web.values import TABLE_MB
 from othello_nn.game.notation import move_name

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from othello_nn.cli.analyze import static_discs
+from othello_nn.cli.judges import static_discs
 from othello_nn.cli.web.pool import Turn
 from othello_nn.game.position import Position
 
