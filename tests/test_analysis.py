@@ -280,7 +280,7 @@ def test_ctrl_c_sums_up_what_was_done(play, monkeypatch):
                 raise KeyboardInterrupt
             return super().best(position, line)
 
-    monkeypatch.setattr(analysis, "EngineJudge", Interrupted)
+    monkeypatch.setattr("othello_nn.cli.judges.EngineJudge", Interrupted)
     code, out, error = play("f5d6c3d3c4", "--player", "mobility:depth=1")
     assert code == 130
     assert error == "play.py: interrupted after 3 of 5 moves\n"
