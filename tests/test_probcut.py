@@ -77,7 +77,7 @@ def test_levels_trust_more_and_more():
 
 def test_rows_are_what_the_search_reads():
     lines = LINES.copy()
-    lines[kind_of(40, 3, 1)] = [0.8, 0.1, 1.5, 2.0, -4.0]  # at 40 empties the stage is a half: 0.85 v + 1.5
+    lines[kind_of(3, 1)] = [0.8, 0.1, 1.5, 2.0, -4.0]  # at 40 empties the stage is a half: 0.85 v + 1.5
     rows = ProbCut(LOG_SIGMA, lines).rows()
     assert (rows.shape, rows.dtype, rows.flags.c_contiguous) == ((65, 65, 4), np.int32, True)
     for empties, depth in ((20, 8), (40, 3), (24, 24), (60, 60), (12, 6), (30, 2)):
@@ -116,7 +116,7 @@ def test_wrong_coefficients(numbers):
 def test_fit_finds_lines_and_deviations():
     """Values drawn by known lines with known deviations: the fit must give these back, also between sampled depths."""
     lines = LINES.copy()
-    lines[kind_of(30, 5, 1)] = [0.8, 0.1, 1.0, 0.5, 0.0]
+    lines[kind_of(5, 1)] = [0.8, 0.1, 1.0, 0.5, 0.0]
     truth, rng = ProbCut(LOG_SIGMA, lines), np.random.default_rng(1)
     samples = []
     for _ in range(16000):

@@ -27,7 +27,7 @@ PLAIN_MIN_DEPTH = 3
 """The least depth for numbers without lines, which were fitted to searches alone."""
 SINGLE_DEPTH = 8  # from depth 4: Buro's choice
 TERMS, PLAIN_TERMS = 8, 6
-KINDS, LINE_TERMS = 12, 5
+KINDS, LINE_TERMS = 6, 5
 NOT_CUT = -1
 SLOPE = 1024  # of the unit in which the search has 1 / a
 
@@ -56,16 +56,17 @@ def line_terms(value, empties) -> np.ndarray:
     return np.stack([value, value * stage, np.ones_like(stage), stage, stage**2], axis=-1)
 
 
-def kind_of(empties, depth, shallow) -> np.ndarray:
-    """Which line predicts this: by whether the depth is odd and whether it is the end of the game, each from the
-    evaluator alone, from odd and from even depths."""
-    empties, depth, shallow = (np.asarray(x, int) for x in (empties, depth, shallow))
-    return 6 * (depth >= empties) + 3 * (depth & 1) + np.where(shallow == 0, 0, 1 + (shallow & 1))
+def kind_of(depth, shallow) -> np.ndarray:
+    """Which line predicts this: odd and even depths have theirs, each from the evaluator alone, from odd and from even
+    depths."""
+    depth, shallow = (np.asarray(x, int) for x in (depth, shallow))
+    return 3 * (depth & 1) + np.where(shallow == 0, 0, 1 + (shallow & 1))
 
 
 @dataclass(frozen=True, eq=False)
 class ProbCut:
-    """``log_sigma`` [TERMS] gives σ in discs, ``lines`` [KINDS, LINE_TERMS] a and b. Without lines a = 1 and b = 0."""
+    """``log_sigma`` [TERMS] gives σ in discs, ``lines`` [KINDS, LINE_TERMS] a and b. Without lines a = 1 and b = 0; so
+    it is for searches to the end, too: few empties can be solved for a fit, and a line through them misleads with many."""
 
     log_sigma: np.ndarray
     lines: np.ndarray | None = None
@@ -103,9 +104,11 @@ class ProbCut:
         if self.lines is None:
             ones = np.ones(np.shape(empties))
             return ones, 0 * ones
-        of = self.lines[kind_of(empties, depth, shallow)]
+        of = self.lines[kind_of(depth, shallow)]
         nothing = (line_terms(0.0, empties) * of).sum(-1)
-        return (line_terms(1.0, empties) * of).sum(-1) - nothing, nothing
+        is_end = np.asarray(depth) >= np.asarray(empties)
+        slope = (line_terms(1.0, empties) * of).sum(-1) - nothing
+        return np.where(is_end, 1.0, slope), np.where(is_end, 0.0, nothing)
 
     def rows(self, *, single: bool = False) -> np.ndarray:
         """``[65 empties, 65 depths, 4]`` int32 for the search: shallow depth or ``NOT_CUT``, deviation and b in score

@@ -88,14 +88,14 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
     if not pairs:
         raise FitError(TOO_FEW)
     empties, deep, shallow, wanted, found = (np.array(column) for column in zip(*pairs, strict=True))
-    kinds = kind_of(empties, deep, shallow)
+    kinds, is_end = kind_of(deep, shallow), deep >= empties
     lines = np.tile(np.array([1.0, 0, 0, 0, 0]), (KINDS, 1))
     for kind in range(KINDS):
-        chosen = kinds == kind
+        chosen = (kinds == kind) & ~is_end
         if chosen.sum() >= FEWEST_OF_A_LINE:
             asked = line_terms(found[chosen], empties[chosen])
             lines[kind] = np.linalg.lstsq(asked, wanted[chosen], rcond=None)[0]
-    errors = wanted - (line_terms(found, empties) * lines[kinds]).sum(-1)
+    errors = wanted - np.where(is_end, found, (line_terms(found, empties) * lines[kinds]).sum(-1))
     groups: dict[tuple[int, int, int], list[float]] = {}
     for key, error in zip(zip(empties // 3 * 3 + 1, deep, shallow, strict=True), errors, strict=True):
         groups.setdefault(key, []).append(error)
