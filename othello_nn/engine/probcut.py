@@ -67,8 +67,8 @@ def kind_of(depth, shallow) -> np.ndarray:
 class ProbCut:
     """``log_sigma`` [TERMS] gives σ in discs, ``lines`` [KINDS, LINE_TERMS] a and b.
 
-    Without lines a = 1 and b = 0; so it is for searches to the end, too: few empties can be solved for a fit, and a line
-    through them misleads with many.
+    Without lines a = 1 and b = 0; so it is for searches to the end, too: few empties can be solved for a fit, and a
+    line through them misleads with many.
     """
 
     log_sigma: np.ndarray
