@@ -10,7 +10,7 @@ from net_oracle import discs_of, random_checkpoint
 from strategies import endings
 from test_startup import run_fresh
 
-from othello_nn.checkpoint import Checkpoint, Checks
+from othello_nn.checkpoint import Checkpoint, Checks, check_positions
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.leaf.blended import BlendedEvaluator
 from othello_nn.engine.leaf.compile import (
@@ -21,7 +21,7 @@ from othello_nn.engine.leaf.compile import (
     seen_from_behind,
     with_checks,
 )
-from othello_nn.engine.leaf.embedded import EmbeddedEvaluator, quantised
+from othello_nn.engine.leaf.embedded import EmbeddedEvaluator, Head, quantised
 from othello_nn.engine.leaf.lanes import MOST_LANES
 from othello_nn.engine.leaf.shapes import PATTERNS, Shapes
 from othello_nn.engine.leaf.tables import TableEvaluator
@@ -233,7 +233,44 @@ def test_embeddings_are_never_clipped():
     assert np.abs(whole * quantum - weights).max() <= quantum / 2 * 1.001
     assert quantised(np.zeros((1, 1, 4), np.float32))[0].tolist() == [[[0, 0, 0, 0]]]
     with pytest.raises(ValueError, match="finite"):
-        quantised(weights * np.inf)
+        quantised(np.where(weights == 7.5, np.float32(np.inf), weights))
+
+
+def test_eight_bits_are_taken_where_nothing_is_lost():
+    weights = np.array([[[0, 127], [-127, 3], [5, 0], [1, -1]]], np.float32) / 128
+    whole, quantum = quantised(weights)
+    assert whole.dtype == np.int8
+    assert (whole * quantum == weights).all()
+    for other in (weights * 128 / 127, weights * 2):
+        assert quantised(other)[0].dtype == np.int16
+
+
+@pytest.mark.parametrize("dim", [3, 8, 16])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_sums_of_extreme_numbers_are_exact(dim: int, dtype: type):
+    rng = np.random.default_rng(dim)
+    shapes = Shapes.symmetric(PATTERNS)
+    limit = np.iinfo(dtype).max
+    weights = rng.choice([-limit, limit, 1, 0], (1, shapes.cells, dim)).astype(dtype)
+    head = Head(
+        rng.normal(size=dim) / 50,
+        rng.normal(size=(5, dim)) / 50,
+        rng.normal(size=5),
+        rng.normal(size=5) / 50,
+        0.25,
+    )
+    tables = "test", shapes, weights, np.zeros(65, np.int64)
+    evaluator = EmbeddedEvaluator(*tables, quantum=1 / limit, heads=(head,))
+    assert type(evaluator.leaf).__name__.endswith("of8" if dtype is np.int8 else "of16")
+    movers, opponents, _ = check_positions()
+    digits = np.stack([movers >> np.uint64(s) & np.uint64(1) for s in range(64)], 1).astype(np.int64)
+    digits -= np.stack([opponents >> np.uint64(s) & np.uint64(1) for s in range(64)], 1).astype(np.int64)
+    lanes = len(shapes.placements) + 1
+    cells = (digits @ shapes.deltas.astype(np.int64) + shapes.origins)[:, :lanes]  # [N, lookups and the constant]
+    sums = (weights[0, cells].astype(np.float64) / limit).sum(1)
+    units = np.maximum(sums @ head.hidden.T + head.bias, 0)
+    wanted = np.clip(sums @ head.skip + units @ head.output + 0.25, -62, 62)
+    assert np.abs(evaluator.discs(movers, opponents) - wanted).max() < 0.02
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
@@ -374,5 +411,5 @@ for evaluator in (staged, embedded):
 def test_a_second_process_finds_the_compiled_evaluators():
     run_fresh(CACHED)  # compiles, unless it already has
     out, err = run_fresh(CACHED)
-    assert out == "Blended16 2 0.0\nEmbedded16x4 2 2.0\n"
+    assert out == "Blended16 2 0.0\nEmbedded16x4of8 2 2.0\n"
     assert err == ""  # nothing says that it compiles

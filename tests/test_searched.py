@@ -7,10 +7,12 @@ import pytest
 import torch
 
 import train as program
+from othello_nn.checkpoint import check_positions
 from othello_nn.config import ConfigError, load_preset
-from othello_nn.engine.leaf.compile import load_evaluator
+from othello_nn.engine.leaf.compile import compile_checkpoint, load_evaluator
 from othello_nn.game import Position
 from othello_nn.learn.data import learner as module
+from othello_nn.learn.data.device import DeviceFit
 from othello_nn.learn.data.labels import firsts
 from othello_nn.learn.data.learner import SearchedLearner
 from othello_nn.learn.data.store import StoreError, read
@@ -118,6 +120,37 @@ def test_the_mean_over_the_last_steps(tmp_path):
         mean = 0.6 * mean + 0.4 * weights
     assert averaged._fit.vectors.weights == pytest.approx(mean, abs=1e-5)
     assert np.abs(mean - plain._fit.vectors.weights).max() > 1e-4
+
+
+def test_tables_of_eight_bits(tmp_path):
+    """They stay small while they are learnt, and in the end nothing is lost by eight bits."""
+    learner = made(tmp_path, "searched.positions=[2500]", "searched.bits=8", "searched.rate=2")
+    run(learner)
+    weights = learner._fit.vectors.weights * 128
+    assert np.abs(weights).max() == 127  # with such a rate some want to be larger
+    assert (weights == np.rint(weights)).all()
+    evaluator = compile_checkpoint(export(learner.net()), "eight")
+    assert evaluator.weights.dtype == np.int8
+    movers, opponents, _ = check_positions()
+    wanted = np.clip(learner._fit.discs(movers, opponents), -62, 62)
+    assert evaluator.discs(movers, opponents) == pytest.approx(wanted, abs=1e-2)
+
+
+def test_a_device_keeps_tables_small_too(tmp_path):
+    fit = DeviceFit(made(tmp_path)._net, "cpu")
+    fit.vectors.weights[:] = 5.0
+    fit.take()
+    fit.keep_within(0.5)
+    fit.give()
+    assert (fit.vectors.weights == 0.5).all()
+
+
+def test_bits_that_cannot_be(tmp_path):
+    with pytest.raises(ConfigError, match=r"searched\.bits must be 8 or 16"):
+        made(tmp_path, "searched.bits=12")
+    triangle = load_preset("champion").changed([*SMALL[:1], "searched.bits=8"], net={"kind": "triangle", "maps": 3})
+    with pytest.raises(ConfigError, match=r"searched\.bits must be 8 or 16"):
+        SearchedLearner(triangle, Group(), 1, "cpu")
 
 
 def test_a_fit_that_no_longer_improves_ends(tmp_path):

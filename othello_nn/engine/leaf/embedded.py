@@ -1,20 +1,22 @@
 """Evaluators of embedding nets: each lookup gives a short vector, their sum goes through a small network.
 
-The tables hold vectors of ``dim`` 16-bit integers with one quantum for all; sums are exact in 32 bits. What follows is
-in single precision: value = skip · s + output · relu(hidden · s + bias) + output_bias, in discs, where s is the sum.
-There is one such head for the whole game, or one for each few numbers of empties. Read ``lanes.py`` and ``door.py``
-first.
+The tables hold vectors of ``dim`` integers of 8 or 16 bits, whose sums are exact (``BITS``). What follows is in single
+precision: value = skip · s + output · relu(hidden · s + bias) + output_bias, in discs, where s is the sum. There is one
+such head for the whole game, or one for each few numbers of empties. Most of a leaf's time goes into waiting for cells
+that are not in the cache, so the smaller they are the better. Read ``lanes.py`` and ``door.py`` first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import int64, types
 
+from othello_nn.checkpoint import UNIT
 from othello_nn.engine.leaf.door import TABLE_ORDER_DEPTH, rounded_score
 from othello_nn.engine.leaf.lanes import (
     F32,
@@ -27,11 +29,13 @@ from othello_nn.engine.leaf.lanes import (
     named_intrinsic,
 )
 from othello_nn.engine.leaf.tables import LeafEvaluator, aligned
-from othello_nn.kernels.bits import I16, I32, I64, load_i32
+from othello_nn.kernels.bits import I8, I16, I32, I64, load_i32
 from othello_nn.kernels.jit import kernel
 
 DIMS = (4, 8, 16)
-LARGEST = np.iinfo(np.int16).max
+BITS = (8, 16)
+"""Of a number in a table. Sums have twice as many, which none can overflow: there are at most 64 lookups."""
+LARGEST, LARGEST_8 = np.iinfo(np.int16).max, np.iinfo(np.int8).max
 WIDTH = 8  # hidden units are computed so many at a time
 UNITS = ir.VectorType(F32, WIDTH)
 CHAINS = 4
@@ -49,8 +53,24 @@ def _emit_spread(builder, vector, element: int):
     return builder.shuffle_vector(vector, undefined, index)
 
 
+def _emit_folded(builder, vector):
+    """``UNITS`` whose sum is that of the vector."""
+    parts = []
+    for first in range(0, vector.type.count, WIDTH):
+        order = [min(first + i, vector.type.count) for i in range(WIDTH)]  # beyond the end there is a 0
+        index = ir.Constant(ir.VectorType(I32, WIDTH), [ir.Constant(I32, i) for i in order])
+        nothing = ir.Constant(vector.type, [ir.Constant(F32, 0.0)] * vector.type.count)
+        parts.append(builder.shuffle_vector(vector, nothing, index))
+    return emit_sum(builder, parts, builder.fadd)
+
+
 def _emit_head(builder, dim: int, sums, head, blocks):
-    """The network behind the sums. A block of ``head`` is [dim + 2, WIDTH]: bias, weights of each input, output."""
+    """What a head makes of the sums. It is skip [dim], a constant, then blocks [dim + 2, WIDTH]: bias, weights of each
+    input, output."""
+    skip = builder.load(address_of(builder, head, 0, sums.type), align=4)
+    direct = _emit_folded(builder, builder.fmul(sums, skip))
+    constant = builder.load(address_of(builder, head, 4 * dim, F32), align=4)
+    blocks_begin = builder.add(head, ir.Constant(I64, 4 * (dim + 1)))
     inputs = [_emit_spread(builder, sums, i) for i in range(dim)]
     before, loop = builder.basic_block, builder.append_basic_block("units")
     builder.branch(loop)
@@ -68,40 +88,42 @@ def _emit_head(builder, dim: int, sums, head, blocks):
     summed = _emit_multiply_add(builder, active, rows[-1], total)
     rest = builder.sub(left, ir.Constant(I64, 1))
     following = builder.add(block, ir.Constant(I64, 4 * WIDTH * (dim + 2)))
-    for phi, first, later in ((left, blocks, rest), (block, head, following), (total, nothing, summed)):
+    for phi, first, later in ((left, blocks, rest), (block, blocks_begin, following), (total, direct, summed)):
         phi.add_incoming(first, before)
         phi.add_incoming(later, loop)
     done = builder.append_basic_block("units_done")
     builder.cbranch(builder.icmp_unsigned("==", rest, ir.Constant(I64, 0)), done, loop)
     builder.position_at_end(done)
-    return emit_horizontal(builder, summed, builder.fadd)
+    return builder.fadd(emit_horizontal(builder, summed, builder.fadd), constant)
 
 
-def _embedded_score(lanes: int, dim: int):
-    """``score`` for ``lanes`` features and vectors of ``dim``."""
-    cell, wide, floats = ir.VectorType(I16, dim), ir.VectorType(I32, dim), ir.VectorType(F32, dim)
+def _emit_sums(builder, lanes: int, dim: int, bits: int, where):
+    """The sum of the vectors that the features look up, exact, then as floats."""
+    cell = ir.VectorType(I8 if bits == 8 else I16, dim)
+    total = ir.VectorType(I16 if bits == 8 else I32, dim)
+    cells = emit_wide_cells(builder, lanes, cell, *where)
+    sums = emit_sum(builder, (builder.sext(each, total) for each in cells), builder.add)
+    return builder.sitofp(sums, ir.VectorType(F32, dim))
+
+
+def _embedded_score(lanes: int, dim: int, bits: int):
+    """``score`` for ``lanes`` features and vectors of ``dim`` numbers of so many ``bits``."""
 
     def embed(typingctx, features, origins, weights, head, blocks):
-        """A head's value; it begins with skip and the constant, then come the blocks."""
-
         def codegen(context, builder, signature, args):
             *where, head, blocks = args
-            cells = (builder.sext(x, wide) for x in emit_wide_cells(builder, lanes, cell, *where))
-            sums = builder.sitofp(emit_sum(builder, cells, builder.add), floats)
-            skip = builder.load(address_of(builder, head, 0, floats), align=4)
-            direct = emit_horizontal(builder, builder.fmul(sums, skip), builder.fadd)
-            constant = builder.load(address_of(builder, head, 4 * dim, F32), align=4)
-            first = builder.add(head, ir.Constant(I64, 4 * (dim + 1)))
-            return builder.fadd(builder.fadd(direct, _emit_head(builder, dim, sums, first, blocks)), constant)
+            return _emit_head(builder, dim, _emit_sums(builder, lanes, dim, bits, where), head, blocks)
 
         return types.float32(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
 
-    embedded = named_intrinsic(embed, lanes, dim)
+    embedded = named_intrinsic(embed, lanes, dim, bits)
+
+    cell_bytes = dim * bits // 8
 
     @kernel(cached=False)
     def score(ev, features, mover, opponent, empties):
         stage = load_i32(ev.stages, empties * int64(4))
-        rows = ev.weights + stage * int64(2 * dim)
+        rows = ev.weights + stage * int64(cell_bytes)
         head = ev.heads + load_i32(ev.heads, empties * int64(4))
         return rounded_score(embedded(features, ev.origins, rows, head, ev.blocks))
 
@@ -120,25 +142,33 @@ class Embedded(NamedTuple):
     blocks: int
 
 
-# One class for each number of lanes and each dim: Embedded16x4 … Embedded64x16. They are named in the module, since
-# Numba's cache has to find them again.
-EMBEDDED_CLASSES: dict[tuple[int, int], Any] = {}
+# One class for each number of lanes, of a vector and of bits: Embedded16x4of8 … Embedded64x16of16. They are named in
+# the module, since Numba's cache has to find them again.
+EMBEDDED_CLASSES: dict[tuple[int, int, int], Any] = {}
 for _lanes in LANE_COUNTS:
-    for _dim in DIMS:
-        _name = f"Embedded{_lanes}x{_dim}"
-        _class: Any = type(_name, (Embedded,), {"__module__": __name__, "__doc__": f"{_lanes} lanes, dim {_dim}."})
+    for _dim, _bits in product(DIMS, BITS):
+        _name = f"Embedded{_lanes}x{_dim}of{_bits}"
+        _about = f"{_lanes} lanes, vectors of {_dim} numbers of {_bits} bits."
+        _class: Any = type(_name, (Embedded,), {"__module__": __name__, "__doc__": _about})
         _class.begin, _class.child = feature_kernels(_lanes)
-        _class.score = _embedded_score(_lanes, _dim)
+        _class.score = _embedded_score(_lanes, _dim, _bits)
         _class.order_depth = TABLE_ORDER_DEPTH
-        globals()[_name] = EMBEDDED_CLASSES[_lanes, _dim] = _class
+        globals()[_name] = EMBEDDED_CLASSES[_lanes, _dim, _bits] = _class
 
 
 def quantised(weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Weights as int16, and the value of 1: the smallest with which all of them fit, so nothing is ever clipped."""
+    """Weights as whole numbers, and the value of 1.
+
+    They have 8 bits if that changes nothing, because the net was fitted so (``searched.bits``); else 16, of the
+    smallest value with which all of them fit. Nothing is ever clipped.
+    """
     largest = float(np.abs(weights).max(initial=0.0))
     if not np.isfinite(largest):
         raise ValueError("the weights hold numbers that are not finite")
-    quantum = largest / LARGEST or 1.0
+    small = weights * np.float32(UNIT)
+    if largest * UNIT <= LARGEST_8 and (small == np.rint(small)).all():
+        return small.astype(np.int8), 1 / UNIT
+    quantum = largest / LARGEST
     return np.rint(weights / np.float32(quantum)).astype(np.int16), quantum
 
 
@@ -178,8 +208,8 @@ class EmbeddedEvaluator(LeafEvaluator):
     memory: np.ndarray | None = field(kw_only=True, default=None)
 
     def __post_init__(self):
-        if self.weights.ndim != 3 or self.weights.dtype != np.int16:
-            raise ValueError(f"weights must be int16 [rows, cells, dim], not {self.weights.dtype}")
+        if self.weights.ndim != 3 or self.weights.dtype not in (np.int8, np.int16):
+            raise ValueError(f"weights must be int8 or int16 [rows, cells, dim], not {self.weights.dtype}")
         dim = self.weights.shape[2]
         if not 1 <= dim <= max(DIMS):
             raise ValueError(f"embeddings of {dim} numbers cannot be compiled, at most {max(DIMS)}")
@@ -209,7 +239,7 @@ class EmbeddedEvaluator(LeafEvaluator):
         weights = self.memory
         if weights is None:
             weights = self._with_zero(np.pad(self.weights, [(0, 0), (0, 0), (0, dim - given)]))
-        return EMBEDDED_CLASSES[self.shapes.lanes, dim], weights, heads, blocks
+        return EMBEDDED_CLASSES[self.shapes.lanes, dim, 8 * weights.itemsize], weights, heads, blocks
 
     def _head_numbers(self, head: Head, dim: int, blocks: int) -> np.ndarray:
         """A head as the leaf reads it: vectors of ``dim``, units in ``blocks``, sums in quantums."""

@@ -147,14 +147,14 @@ def emit_cells(builder, lanes: int, kind: ir.Type, features, origins, weights):
 
 
 def emit_wide_cells(builder, lanes: int, kind: ir.VectorType, features, origins, weights):
-    """``emit_cells`` for vectors of 16-bit numbers: where they lie is computed for sixteen lanes at once.
+    """``emit_cells`` for vectors of 8- or 16-bit numbers: where they lie is computed for sixteen lanes at once.
 
     The offsets go through memory behind the features (``FEATURE_BYTES`` has room), from which a lookup takes one with
     a single load; out of a register it would be two or three instructions. Atomic loads, which cost nothing here, keep
     LLVM from going back to registers.
     """
     offsets = ir.VectorType(I32, 16)
-    shift = ir.Constant(offsets, [ir.Constant(I32, (2 * kind.count).bit_length() - 1)] * 16)
+    shift = ir.Constant(offsets, [ir.Constant(I32, (kind.count * kind.element.width // 8).bit_length() - 1)] * 16)
     room = builder.add(features, ir.Constant(I64, 2 * MOST_LANES))
     for first in range(0, lanes, 16):
         feature = builder.load(address_of(builder, features, 2 * first, CHUNK), align=2)
@@ -163,7 +163,7 @@ def emit_wide_cells(builder, lanes: int, kind: ir.VectorType, features, origins,
         builder.store(cells, address_of(builder, room, 4 * first, offsets), align=4)
     for lane in range(lanes):
         offset = builder.load_atomic(address_of(builder, room, 4 * lane, I32), "monotonic", 4)
-        yield builder.load(address_of(builder, weights, builder.zext(offset, I64), kind), align=2)
+        yield builder.load(address_of(builder, weights, builder.zext(offset, I64), kind), align=1)
 
 
 def emit_sum(builder, values, add):

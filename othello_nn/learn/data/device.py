@@ -64,6 +64,10 @@ class DeviceFit:
             self._move_heads(-by_heads / len(labels), head_rate)
             return errors.detach().square().sum()
 
+    def keep_within(self, limit: float) -> None:
+        """Leave no number of the tables further from 0."""
+        self._weights.clamp_(-limit, limit)
+
     def _move_heads(self, gradient: Tensor, rate: float) -> None:
         self._updates += 1
         self._first.lerp_(gradient, 1 - FIRST_DECAY)

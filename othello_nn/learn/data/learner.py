@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from othello_nn.checkpoint import check_positions
+from othello_nn.checkpoint import UNIT, check_positions
 from othello_nn.config import Config, ConfigError, Searched
 from othello_nn.engine.calibration import Calibration
 from othello_nn.engine.leaf.compile import ColouredEvaluator, Evaluator, compile_net, load_evaluator, why_not_compiled
+from othello_nn.engine.leaf.embedded import LARGEST_8
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.engine.probcut import ProbCut
@@ -47,6 +48,8 @@ PORTION = 512
 SLAB = 1 << 17
 """Positions that a step learns from."""
 ANY_ERROR = 1e9
+EIGHT = 8
+"""``searched.bits`` of tables that are kept so small, and rounded in the end, that 8 bits hold them."""
 AVERAGED = frozenset({"weights", "heads"})
 TESTED = 40
 """One game in so many is kept from the fit, to tell its error."""
@@ -158,6 +161,10 @@ class SearchedLearner(Learner):
         self._net = make_net(config.net)
         if reason := why_not_compiled(self._net.options) or (SEES_COLOURS if self._net.options.sees_colours else ""):
             raise ConfigError(f"a net that learns from searched games also plays them: {reason}")
+        if self.options.bits not in (EIGHT, 16) or (
+            self.options.bits == EIGHT and not isinstance(self._net, NTupleNet)
+        ):
+            raise ConfigError("searched.bits must be 8 or 16, and 16 for nets that are not n-tuple nets")
         self._fresh()
         self.generation = 0
         self.fitting = False
@@ -326,6 +333,8 @@ class SearchedLearner(Learner):
                 chosen = games[part]
                 self._squared += self._fit.learn(data.movers[chosen], data.opponents[chosen], targets[part], *rates)
                 self.learnt += len(chosen)
+            if options.bits == EIGHT:
+                self._fit.keep_within(LARGEST_8 / UNIT)
             self.games += len(games)
             self._rows += len(games)
             metrics = {RATE: options.rate * falling}
@@ -364,6 +373,9 @@ class SearchedLearner(Learner):
         self._fit.give()
         for name, mean in self._mean.items():
             getattr(self._fit.vectors, name)[:] = mean
+        if self.options.bits == EIGHT:
+            weights = self._fit.vectors.weights
+            weights[:] = np.rint(weights * np.float32(UNIT)) / np.float32(UNIT)
         self._fit.take()
         self._mean, self._best, self._since = {}, ANY_ERROR, 0
         if self.group.size > 1:

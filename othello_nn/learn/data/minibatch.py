@@ -199,6 +199,10 @@ class CompiledFit:
         errors = rows.discs - labels
         return float(errors @ errors)
 
+    def keep_within(self, limit: float) -> None:
+        """Leave no number of the tables further from 0."""
+        np.clip(self.vectors.weights, -limit, limit, out=self.vectors.weights)
+
     def discs(self, movers: np.ndarray, opponents: np.ndarray) -> np.ndarray:
         """What the net says of positions ``[N]``, float32."""
         found = np.zeros(len(movers), np.float32)
