@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
+from othello_nn.cli import convert_arguments
 from othello_nn.cli.base import (
     INTERRUPTED,
     CommandParser,
@@ -51,6 +52,7 @@ examples:
   python play.py analyze games.ggf --game 2
   python play.py match champion:depth=4 swh --jobs 2
   python play.py league champion --double-games 5000
+  python play.py convert games.wtb games.ggf --correct 16
   python play.py perft 10
 
 A position is `start`, a transcript (f5d6c3, passes may be left out), or 64 signs from a1 to h8 (X black, O white,
@@ -349,6 +351,12 @@ with 130.
 Any player that searches uses it: champion:book=on, or book=FILE and margin=DISCS for variety. Each addition is whole or
 not there at all, whatever happens; several processes may add to one book. See docs/book.md.
 """,
+    ),
+    "convert": (
+        "games from one format to another; results corrected by the solver; statistics",
+        convert_arguments.add_arguments,
+        "convert:convert",
+        convert_arguments.EXAMPLES,
     ),
     "engine": (
         "a player for other programs: a graphical board, a tournament",

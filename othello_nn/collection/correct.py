@@ -15,7 +15,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -150,7 +150,7 @@ _HEADER = json.dumps({"format": FORMAT}).encode() + b"\n"
 def _read_line(fields: dict[str, Any]) -> tuple[Key, Solved]:
     """A line as ``Solutions.add`` writes it; whatever is not of the right kind is an error."""
     position, score = Position.parse(fields["position"]), fields["score"]
-    key, k = canonical(position)
+    key, _ = canonical(position)
     move = parse_move(fields["move"])
     if position_of(key) != position or type(score) is not int or not -64 <= score <= 64:
         raise ValueError

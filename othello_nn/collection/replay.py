@@ -66,7 +66,6 @@ def replay_games(starts, ends, moves, begun, movers, opponents, black_to_move, g
     return written
 
 
-
 def replayed(games: Sequence[Game]) -> Positions:
     """All positions of these games."""
     begun = np.array([(g.start.mover, g.start.opponent, g.start.black_to_move) for g in games], _BEGUN)

@@ -35,7 +35,9 @@ _IMAGES = tuple(
 )
 
 
-def read_source(name: str, on_error: ErrorHandler | None = None, stdin: Callable[[], bytes] | None = None) -> list[Game]:
+def read_source(
+    name: str, on_error: ErrorHandler | None = None, stdin: Callable[[], bytes] | None = None
+) -> list[Game]:
     """The games of a file: GGF, SGF, WTHOR, transcripts, a tournament's journal; positions (OBF) are games without
     moves. ``-`` is what ``stdin`` gives. Errors are those of ``read_games``."""
     if name == STDIN:

@@ -89,7 +89,9 @@ class GameTree:
             return {}
         match = _SOLVED.fullmatch(text.strip())
         if match is None or int(match[1]) > 60 or abs(int(match[2])) > 64:
-            raise self.error(f"TH {shorten(text)} is not empties and black's exact margin from there; one looks like 16 -4")
+            raise self.error(
+                f"TH {shorten(text)} is not empties and black's exact margin from there; one looks like 16 -4"
+            )
         return {"theoretical_empties": int(match[1]), "theoretical_result": int(match[2])}
 
 
