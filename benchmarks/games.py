@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import tempfile
 import time
@@ -33,7 +34,7 @@ def made_games(count: int, evaluator: LeafEvaluator, jobs: int = 1) -> list[Game
 def _game(records: np.ndarray) -> Game:
     """The game of a player's records, without its last move, which no record follows."""
     occupied = [int(record["mover"] | record["opponent"]) for record in records]
-    moves = [(after & ~before).bit_length() - 1 for before, after in zip(occupied, occupied[1:], strict=False)]
+    moves = [(after & ~before).bit_length() - 1 for before, after in itertools.pairwise(occupied)]
     start = Position(int(records[0]["mover"]), int(records[0]["opponent"]))
     return Game(start=start, moves=tuple(moves), result=int(records[0]["margin"]), passes_left_out=True)
 
@@ -53,7 +54,9 @@ def correct_games(settings: Settings) -> Report:
             exact = [one for game in games if (one := corrected(game, empties, solutions)) is not None]
         losses = [abs((a.theoretical_result or 0) - (b.result or 0)) for a, b in zip(exact, games, strict=True)]
         bar = f"≤ {YEAR_BAR_SECONDS:.0f} s" if empties == YEAR_EMPTIES else ""
-        rows.append((empties, len(positions), f"{seconds:.1f} s", f"{cpu:.1f} s", bar, f"{statistics.mean(losses):.1f}"))
+        rows.append(
+            (empties, len(positions), f"{seconds:.1f} s", f"{cpu:.1f} s", bar, f"{statistics.mean(losses):.1f}")
+        )
         values[str(empties)] = {"seconds": seconds, "cpu_seconds": cpu, "positions": len(positions)}
         if empties == YEAR_EMPTIES:
             worst = seconds

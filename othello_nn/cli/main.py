@@ -120,6 +120,14 @@ def _analyze_arguments(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
+def _players_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--export", metavar="FILE.player", help="write the net of --player as n-tuples in the Othello League's format"
+    )
+    parser.add_argument("--player", metavar="A", help="the net to write: its name, a run's, or a path")
+    _add_json(parser)
+
+
 def _perft_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "depth", "DEPTH", Whole(None, "plies", 0))
     _add_position(parser, " (start)")
@@ -294,9 +302,14 @@ A pass is a ply; a game that ends earlier counts once.
     ),
     "players": (
         "what can play, one line each",
-        _add_json,
+        _players_arguments,
         "matches:players",
-        "  python play.py players\n",
+        """\
+  python play.py players
+  python play.py players --export mine.player --player league
+  python play.py league tuples:mine.player
+Linear n-tuple nets of one stage can be players of the Othello League.
+""",
     ),
     "match": (
         "let two players meet, from many openings with both colours",
@@ -332,9 +345,9 @@ kept: the same command goes on after Ctrl-C, a crash or a power cut. What a play
   python play.py league champion
   python play.py league random --double-games 2000 --json
   python play.py league champion --against mobility --epsilon 0 --openings random:7 --jobs 2
-A player may also be tuples:FILE, n-tuples in the League's text format. Scores are A's: a win 1, a draw 1/2; low and
-high bound the score with 95% confidence, each double game being one sample. Ctrl-C prints the result so far and exits
-with 130.
+A player may also be tuples:FILE, n-tuples in the League's text format (tuples:FILE:view=negation by output negation).
+Scores are A's: a win 1, a draw 1/2; low and high bound the score with 95% confidence, each double game being one
+sample. Ctrl-C prints the result so far and exits with 130.
 """,
     ),
     "book": (

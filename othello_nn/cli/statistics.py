@@ -11,7 +11,7 @@ from othello_nn.collection.statistics import BIN, Statistics
 
 EVERY = 5
 """Moves between two lines of the table."""
-PANEL, GAP, FOOT = 128, 44, 26
+PANEL, GAP, FOOT = 128, 44, 0
 """In pixels: a panel, the room below it for its scale and the next one's name, and what is left at the end."""
 WHITE = "#d1791f"
 """White's curves: on paper they cannot be white."""
@@ -79,10 +79,11 @@ def statistics_svg(found: Statistics) -> str:
     """The curves over the moves of a game, and how often each margin came."""
     pairs = np.arange(len(found.points)) * 2 + 0.5
     numbers, means = np.arange(61.0), found.means
+    lead = ("difference", CURVE, numbers, means["lead"])
     panels = [
         ("moves to choose from, mean of both sides", [("", CURVE, pairs, found.points)]),
         ("moves that each side has", _both(numbers, means, "moves")),
-        ("discs", _both(numbers, means, "discs")),
+        ("discs, and the difference without its sign", [*_both(numbers, means, "discs"), lead]),
         ("stable discs", _both(numbers, means, "stable")),
     ]
     height = TOP + (len(panels) + 1) * (PANEL + GAP) + FOOT
@@ -161,6 +162,6 @@ def _bars(top: float, found: Statistics) -> list[str]:
         )
         parts.append(
             f'<text x="{x + width / 2:.1f}" y="{top + PANEL + 14}" font-size="10" fill="{GREY}" '
-            f'text-anchor="middle">{middle:+d}</text>'
+            f'text-anchor="middle">{middle and f"{middle:+d}"}</text>'
         )
     return parts
