@@ -142,7 +142,7 @@ def corner_games(count: int) -> list[Game]:
 
 def test_a_net_learns_from_games_alone(tmp_path):
     write_games(tmp_path / "games.ggf", corner_games(120))
-    learner = made(tmp_path, f"searched.games={tmp_path / 'games.ggf'}")
+    learner = made(tmp_path, f"searched.games={tmp_path / 'games.ggf'}", "searched.passes=[20]")
     metrics = run(learner)
     errors = [each[module.TEST] for each in metrics if module.TEST in each]
     assert errors[-1] < 0.7 * errors[0]
