@@ -85,7 +85,7 @@ class Statistics:
     @property
     def histogram(self) -> dict[int, int]:
         """Games by black's margin, in steps of ``BIN`` discs around 0."""
-        near = np.rint(self.margins / BIN).astype(int) * BIN
+        near = np.sign(self.margins) * ((np.abs(self.margins) + BIN // 2) // BIN * BIN)
         return {middle: int((near == middle).sum()) for middle in range(-64, 65, BIN)}
 
     def as_dict(self) -> dict[str, Any]:
