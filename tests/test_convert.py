@@ -308,7 +308,7 @@ def test_a_solution_serves_all_images():
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kill -9 is of POSIX")
 def test_killed_in_the_middle(tmp_path):
     write_games(tmp_path / "in.ggf", random_games(60, seed=1))
-    words = [sys.executable, str(ROOT / "play.py"), "convert", "in.ggf", "out.ggf", "--correct", "17"]
+    words = [sys.executable, str(ROOT / "play.py"), "convert", "in.ggf", "out.ggf", "--correct", "16"]
     journal = tmp_path / "out.ggf.solved"
     first = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.DEVNULL)
     limit = time.monotonic() + HANG_SECONDS
