@@ -18,8 +18,8 @@ from othello_nn.game.record import Game
 from othello_nn.learn.data.searched import Play, searched_games
 
 GAMES = 3_000
-HOW = Play(depth=4, solve=0, opening_plies=12, latest=20)
-EMPTIES = (12, 14, 16, 18)
+HOW = Play(depth=2, solve=0, opening_plies=12, latest=20)
+EMPTIES = (12, 14, 16)
 YEAR_EMPTIES, YEAR_BAR_SECONDS = 16, 600.0
 """A WTHOR year has about ``GAMES`` games: corrected "in minutes", ten of them at most."""
 
