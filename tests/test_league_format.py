@@ -233,7 +233,7 @@ def test_a_net_becomes_a_player_of_the_league(tmp_path, view, capsys):
     with torch.no_grad():
         net.weight.normal_(0, 1, generator=torch.Generator().manual_seed(1))
         net.weight[0, 0] = 2.5
-    export(net, tmp_path / "net.safetensors")
+    export(net, quantise=False).save(tmp_path / "net.safetensors")
     words = ["players", "--export", str(tmp_path / "net.player"), "--player", str(tmp_path / "net.safetensors")]
     assert main([*words, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -278,7 +278,7 @@ def test_the_league_net_is_itself_again(tmp_path, capsys):
 )
 def test_why_a_net_is_no_such_player(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
-    export(NTupleNet(tuples="all-1", stages=3), tmp_path / "staged.safetensors")
+    export(NTupleNet(tuples="all-1", stages=3)).save(tmp_path / "staged.safetensors")
     assert main(["players", *words]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "a.player").exists()
