@@ -244,7 +244,7 @@ def test_a_net_becomes_a_player_of_the_league(tmp_path, view, capsys):
     for number, (mover, opponent) in enumerate(endings(seed=3, games=2, fewest=2, most=58)[::4]):
         black = number % 2 == 0
         boards = (torch.tensor([np.uint64(mask).astype(np.int64)]) for mask in (mover, opponent))
-        value = float(net.discs(*boards, torch.tensor([black])))
+        value = float(net.discs(*boards, torch.tensor([black])).detach())
         if view == "inversion":  # the mover is who answers the player's move
             found = -plain_value(tuples, opponent, mover)
         else:

@@ -90,7 +90,8 @@ class Statistics:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it: means to three decimals, None where there are no positions."""
-        margins, found = self.margins, {}
+        margins = self.margins
+        found: dict[str, Any] = {}
         if len(margins):
             found = {
                 "black_wins": int((margins > 0).sum()),

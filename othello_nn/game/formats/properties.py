@@ -8,6 +8,7 @@ written and read back.)
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from othello_nn.errors import OthelloError, shorten
 from othello_nn.game.position import Position
@@ -83,7 +84,7 @@ class GameTree:
         except OthelloError as error:
             raise self.error(str(error)) from error
 
-    def _solved(self, text: str) -> dict[str, int]:
+    def _solved(self, text: str) -> dict[str, Any]:
         """The exact result in TH, our own property in both formats: `16 -4` is black's margin from 16 empties on."""
         if not text.strip():
             return {}

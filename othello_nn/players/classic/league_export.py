@@ -43,7 +43,7 @@ def why_not(options: NetOptions) -> str:
 
 
 def _tuples(shapes: Shapes, weights: np.ndarray, view: str) -> list[Tuple]:
-    found = []
+    found: list[Tuple] = []
     for table, (start, size) in enumerate(zip(shapes.table_starts, shapes.sizes, strict=True)):
         # The League's first square is the most significant digit, ours the least.
         placements = tuple(tuple(one.squares[::-1]) for one in shapes.placements if one.table == table)
