@@ -19,6 +19,7 @@ LAYERS = (
     ("book",),
     ("players",),
     ("arena",),
+    ("collection",),
     ("fit",),
     ("learn",),
     ("cli",),

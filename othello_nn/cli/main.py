@@ -307,8 +307,7 @@ A pass is a ply; a game that ends earlier counts once.
         """\
   python play.py players
   python play.py players --export mine.player --player league
-  python play.py league tuples:mine.player
-Linear n-tuple nets of one stage can be players of the Othello League.
+A linear n-tuple net of one stage can be a player of the Othello League: what is written plays as tuples:mine.player.
 """,
     ),
     "match": (
