@@ -52,7 +52,7 @@ def correct_games(settings: Settings) -> Report:
                 pass
             seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
             exact = [one for game in games if (one := corrected(game, empties, solutions)) is not None]
-        losses = [abs((a.theoretical_result or 0) - (b.result or 0)) for a, b in zip(exact, games, strict=True)]
+        losses = [abs((one.theoretical_result or 0) - (one.result or 0)) for one in exact]
         bar = f"≤ {YEAR_BAR_SECONDS:.0f} s" if empties == YEAR_EMPTIES else ""
         rows.append(
             (empties, len(positions), f"{seconds:.1f} s", f"{cpu:.1f} s", bar, f"{statistics.mean(losses):.1f}")
