@@ -30,6 +30,7 @@ from benchmarks import (
     device,
     embedding,
     faults,
+    games,
     harness,
     learner,
     learning,
@@ -65,6 +66,7 @@ MODULES = (
     faults,
     web,
     book,
+    games,
 )
 NAMES = [name for module in MODULES for name, item in BENCHMARKS.items() if item.run.__module__ == module.__name__]
 EVERYTHING = "all"

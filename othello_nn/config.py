@@ -161,7 +161,13 @@ class Searched(Settings):
     place = "searched"
 
     positions: tuple[int, ...] = declared(
-        Several((1_000_000, 4_000_000), "positions of each generation", Whole(None, "", 1000), "whole numbers", low=1)
+        Several(
+            (1_000_000, 4_000_000),
+            "positions that each generation makes; 0 makes none, with `searched.games`",
+            Whole(None, "", 0),
+            "whole numbers",
+            low=1,
+        )
     )
     depth: tuple[int, ...] = declared(
         Several(
@@ -209,6 +215,9 @@ class Searched(Settings):
     rate: float = declared(Number(0.08, "learning rate of the tables, which falls to nothing along a cosine", 0, 100))
     head_rate: float = declared(Number(0.02, "learning rate of the networks behind them, likewise", 0, 100))
     folder: str = declared(Word("", "where the positions are kept; without it, in the run's folder"))
+    games: str = declared(
+        Word("", "a file of games, whose positions are learnt in every generation beside those that are made")
+    )
 
 
 @dataclass(frozen=True)
@@ -319,7 +328,7 @@ class Config(Settings):
         if init.is_absolute():
             made["init"] = init.parent.name if init.name == NET_FILE else init.name
         if "searched" in made:
-            made["searched"] |= {"folder": ""}
+            made["searched"] |= {"folder": "", "games": Path(self.searched.games).name}
         return made
 
     @property

@@ -118,6 +118,7 @@ def games(draw: st.DrawFn, start: st.SearchStrategy[Position] | None = None) -> 
     elif not final.is_over:
         result = draw(st.none() | st.integers(-64, 64))
     clock = draw(names | st.just("05:00//02:00"))
+    solved = draw(st.none() | st.tuples(st.integers(0, 60), st.integers(-64, 64)))
     return Game(
         start=first,
         moves=tuple(moves),
@@ -135,6 +136,8 @@ def games(draw: st.DrawFn, start: st.SearchStrategy[Position] | None = None) -> 
         black_clock=clock,
         white_clock=draw(st.just(clock) | names),
         variant=draw(st.sampled_from(["", "s8r18"])),
+        theoretical_empties=None if solved is None else solved[0],
+        theoretical_result=None if solved is None else solved[1],
     )
 
 

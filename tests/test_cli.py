@@ -41,6 +41,7 @@ COMMANDS = [
     "tournament",
     "league",
     "book",
+    "convert",
     "engine",
 ]
 

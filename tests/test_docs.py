@@ -14,6 +14,7 @@ WITH_EXAMPLES = {
     "othello_nn",
     "othello_nn.arena.openings",
     "othello_nn.arena.statistics",
+    "othello_nn.collection.sources",
     "othello_nn.config",
     "othello_nn.fit.keyano_statistics",
     "othello_nn.game.formats.obf",

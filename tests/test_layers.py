@@ -8,7 +8,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "othello_nn"
 LAYERS = (
-    ("errors", "files", "options", "program", "progress", "resources", "sparkline"),
+    ("errors", "files", "locked", "options", "program", "progress", "resources", "sparkline"),
     ("game",),
     ("checkpoint", "modules", "search_options"),
     ("kinds",),
@@ -19,6 +19,7 @@ LAYERS = (
     ("book",),
     ("players",),
     ("arena",),
+    ("collection",),
     ("fit",),
     ("learn",),
     ("cli",),

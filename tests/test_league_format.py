@@ -1,17 +1,24 @@
 """N-tuples in the League's text format: reading, writing, errors, and the player a file makes."""
 
+import json
 import os
 import random
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from strategies import endings
 
+from othello_nn.arena.league import league_player
+from othello_nn.cli.main import main
 from othello_nn.engine.oneply import new_scratch
 from othello_nn.errors import OthelloError
 from othello_nn.game import Position, rules
+from othello_nn.nets import NTupleNet, export
 from othello_nn.players import make_player
+from othello_nn.players.base import PlayerError
 from othello_nn.players.classic.league_tuples import (
     LARGEST_DISCS,
     LeagueFormatError,
@@ -79,7 +86,7 @@ def test_tuples_are_written_as_they_were(tmp_path):
     ("old", "new", "message"),
     [
         (SMALL, "", "line 1: the text ends where an opening brace should follow"),
-        ("{ 2 {", "2 {", "line 1: '2' where an opening brace should be"),
+        ("{ 2 {", "2 {", "line 1: '{' where the size of tuple 1 of 2, 1 to 10, should be"),
         ("{ 2 {", "{ two {", "line 1: 'two' where the number of tuples should be"),
         ("{ 2 {", "{ 0 {", "line 1: '0' where the number of tuples should be"),
         ("{ 2 {", "{ 3 {", "line 1: '}' where the opening brace of tuple 3 of 3 should be"),
@@ -158,3 +165,120 @@ def test_a_file_of_tuples_is_a_player():
     for wrong, message in (("tuples:", "names no file"), ("tuples:no.such", "no.such")):
         with pytest.raises(OthelloError, match=message):
             make_player(wrong)
+
+
+# --- without braces, by output negation, and nets as files -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("tuples", [read_tuples(FIGURE_7), parse_tuples(SMALL)], ids=["figure 7", "small"])
+def test_braces_may_be_left_out(tuples):
+    text = format_tuples(tuples).replace("{", "").replace("}", "")
+    assert parse_tuples(text) == tuples
+    assert parse_tuples(f"\n  {' '.join(text.split())}") == tuples
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("2 2 2", "2 2 3", "'27' where the size of tuple 2 of 2"),  # two weights were taken for a placement
+        ("63 62", "63 64", "'64' where a square 0 to 63 should be"),
+        ("2 2 2", "two 2 2", "'two' where an opening brace should be"),
+        ("2 2 2", "2 { 2 2", "'{' where the size of tuple 1 of 2, 1 to 10, should be"),
+        ("1e-2", "1e-2 7", "'7' after the end"),
+        ("0 1e-2", "0", "the text ends where weight 3 of 3 should follow"),
+    ],
+)
+def test_errors_without_braces(old, new, message):
+    text = " ".join(SMALL.replace("{", "").replace("}", "").split())
+    assert text.startswith("2 2 2 0 1 63 62 1 2 3")
+    text = text.replace(old, new, 1)
+    with pytest.raises(LeagueFormatError, match=re.escape(message)):
+        parse_tuples(text)
+
+
+def test_a_player_by_output_negation(tmp_path):
+    """Black looks for the largest sum of the board as it is, white for the smallest."""
+    tuples = read_tuples(FIGURE_7)
+    (tmp_path / "plain.player").write_text(format_tuples(tuples).replace("{", "").replace("}", ""))
+    player = make_player(f"tuples:{tmp_path / 'plain.player'}:view=negation")
+    rng, differs = random.Random(6), 0
+    for mover, opponent in rng.sample(endings(seed=6, games=5, fewest=5, most=50), 60):
+        position = Position(mover, opponent, rng.random() < 0.5)
+        if len(position.legal_moves) < 2:
+            continue
+        after = {move: position.play(move) for move in position.legal_moves}
+        sign = 1 if position.black_to_move else -1
+        values = {move: sign * plain_value(tuples, board.black, board.white) for move, board in after.items()}
+        choice = player.choose(position)
+        assert values[choice.move] == pytest.approx(max(values.values()), abs=4)
+        inverted = {move: plain_value(tuples, board.opponent, board.mover) for move, board in after.items()}
+        differs += choice.move != max(inverted, key=inverted.__getitem__)
+    assert differs > 5
+
+
+def test_keys_of_tuples():
+    assert league_player(f"tuples:{FIGURE_7}:view=negation").black is not None
+    with pytest.raises(PlayerError, match="judges positions after its own move only"):
+        make_player(f"tuples:{FIGURE_7}:view=negation,depth=2")
+    with pytest.raises(PlayerError, match=r"view is 'both' in .*; it must be inversion or negation"):
+        make_player(f"tuples:{FIGURE_7}:view=both")
+    with pytest.raises(PlayerError, match="swh has no key 'view'"):
+        make_player("swh:view=negation")
+
+
+@pytest.mark.parametrize("view", ["inversion", "negation"])
+def test_a_net_becomes_a_player_of_the_league(tmp_path, view, capsys):
+    """What is written gives the net's own values: the constant is in there, and the file is read back as it was."""
+    net = NTupleNet(tuples="all-2+edges", view=view)
+    with torch.no_grad():
+        net.weight.normal_(0, 1, generator=torch.Generator().manual_seed(1))
+        net.weight[0, 0] = 2.5
+    export(net, quantise=False).save(tmp_path / "net.safetensors")
+    words = ["players", "--export", str(tmp_path / "net.player"), "--player", str(tmp_path / "net.safetensors")]
+    assert main([*words, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["view"] == view
+    assert said["player"].endswith("net.player" if view == "inversion" else "net.player:view=negation")
+    tuples = read_tuples(tmp_path / "net.player")
+    assert said["tuples"] == len(tuples)
+    for number, (mover, opponent) in enumerate(endings(seed=3, games=2, fewest=2, most=58)[::4]):
+        black = number % 2 == 0
+        boards = (torch.tensor([np.uint64(mask).astype(np.int64)]) for mask in (mover, opponent))
+        value = float(net.discs(*boards, torch.tensor([black])).detach())
+        if view == "inversion":  # the mover is who answers the player's move
+            found = -plain_value(tuples, opponent, mover)
+        else:
+            found = plain_value(tuples, mover, opponent) if black else -plain_value(tuples, opponent, mover)
+        assert found == pytest.approx(value, abs=1e-3)
+    assert make_player(said["player"]).choose(Position.start()).move is not None
+
+
+def test_the_league_net_is_itself_again(tmp_path, capsys):
+    path = tmp_path / "league.player"
+    assert main(["players", "--export", str(path), "--player", "league"]) == 0
+    assert "11 tuples, 167,265 weights, meant for inversion" in capsys.readouterr().out
+    first, second = (make_player(spec) for spec in ("league:depth=1", f"tuples:{path}"))
+    boards = random.Random(1).sample(endings(seed=8, games=6, fewest=4, most=56), 60)
+    positions = [p for p in (Position(*board) for board in boards) if p.legal_mask]
+    same = sum(first.choose(position).move == second.choose(position).move for position in positions)
+    assert same >= 0.95 * len(positions)  # scores are whole numbers of 1/128 disc, of other discs: some become equal
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--player", "champion"], "go together"),
+        (["--export", "a.player"], "go together"),
+        (["--export", "a.player", "--player", "champion"], "its cells hold vectors (dim="),
+        (["--export", "a.player", "--player", "triangle"], "it is a staged net; the League's players are sums"),
+        (["--export", "a.player", "--player", "staged.safetensors"], "it has 3 stages, each with its own tables"),
+        (["--export", "a.player", "--player", "legue"], "there is no net 'legue'; did you mean 'league'?"),
+        (["--export", "no/a.player", "--player", "league"], "there is no folder 'no'"),
+    ],
+)
+def test_why_a_net_is_no_such_player(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    export(NTupleNet(tuples="all-1", stages=3)).save(tmp_path / "staged.safetensors")
+    assert main(["players", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "a.player").exists()

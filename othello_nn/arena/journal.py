@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from othello_nn.arena.game import Effort, Pairing, PlayedGame
 from othello_nn.errors import OthelloError, shorten
 from othello_nn.game.position import Position
 from othello_nn.game.record import Game, MoveNote
 from othello_nn.game.rules import PASS
-
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # Windows, where a file that another process writes cannot be removed at least
-    fcntl = None
+from othello_nn.locked import InUseError, LockedLines
 
 FORMAT = "othello_nn tournament 1"
 SHOWN_SETTING = 200
@@ -39,7 +32,7 @@ class TournamentError(OthelloError):
 class Journal:
     """A journal that is being written. It is locked until ``close``, which removes it if nothing was played."""
 
-    _file: IO[bytes]
+    _file: LockedLines
 
     def __init__(self, path: str | Path, settings: dict[str, Any]):
         """Take up a file that was begun with the same settings, or see that a new one can be written."""
@@ -54,15 +47,17 @@ class Journal:
     def _open(self) -> None:
         if self.path.exists() and not self.path.is_file():
             raise TournamentError(f"{str(self.path)!r} cannot be used: it is not a file")
-        self._file = self._locked()
         try:
-            self._file.seek(0)
+            self._file = LockedLines(self.path)
+        except InUseError:
+            raise TournamentError(f"{str(self.path)!r} is in use: another tournament is writing it") from None
+        try:
             data = self._file.read()
             whole = data[: data.rfind(b"\n") + 1]
             if whole or not self._header.startswith(data):  # else its first writer was stopped at once
                 self._lines = self._read(whole)
             if len(whole) < len(data):
-                self._file.truncate(len(whole))
+                self._file.keep(len(whole))
         except BaseException:
             self.close()
             raise
@@ -71,32 +66,8 @@ class Journal:
     def _header(self) -> bytes:
         return _line({"format": FORMAT, "settings": self._settings})
 
-    def _locked(self) -> IO[bytes]:
-        """The file, opened and ours alone."""
-        while True:
-            file = self.path.open("a+b", buffering=0)  # else what failed to be written would be tried again
-            try:
-                if fcntl is None:
-                    return file
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                with suppress(FileNotFoundError):
-                    if os.path.samestat(os.fstat(file.fileno()), self.path.stat()):
-                        return file
-            except BlockingIOError:
-                file.close()
-                raise TournamentError(f"{str(self.path)!r} is in use: another tournament is writing it") from None
-            except BaseException:
-                file.close()
-                raise
-            file.close()  # another tournament has removed it meanwhile, since it had played nothing
-
     def close(self) -> None:
         """Let others have the file. May be called again."""
-        if self._file.closed:
-            return
-        with suppress(OSError):
-            if os.fstat(self._file.fileno()).st_size == 0:
-                self.path.unlink()
         self._file.close()
 
     def __enter__(self) -> Journal:
@@ -168,31 +139,10 @@ class Journal:
             "black_effort": asdict(one.black_effort),
             "white_effort": asdict(one.white_effort),
         }
-        size = 0
         try:
-            size = self._file.seek(0, os.SEEK_END)
-            self._write((b"" if size else self._header) + _line(fields))
-            if not size:
-                self._sync_folder()
+            self._file.append(_line(fields), self._header)
         except OSError as error:
-            with suppress(OSError):
-                os.ftruncate(self._file.fileno(), size)
             raise TournamentError(f"{str(self.path)!r} cannot be written: {error.strerror or error}") from None
-
-    def _write(self, content: bytes) -> None:
-        left = memoryview(content)
-        while left:
-            left = left[self._file.write(left) :]
-        os.fsync(self._file.fileno())  # a full disk may show only here
-
-    def _sync_folder(self) -> None:
-        """A new file is in its folder for good. Not every system can be asked for it."""
-        with suppress(OSError):
-            handle = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
 
 
 def is_journal(path: Path) -> bool:

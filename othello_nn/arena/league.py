@@ -132,7 +132,7 @@ def league_player(text: str) -> LeaguePlayer:
     if spec.is_command:
         raise PlayerError(f"{text!r} {unable}")
     for key, value in spec.given.items():
-        if key != "epsilon" and (key, value) != ("depth", 1):
+        if key not in ("epsilon", "view") and (key, value) != ("depth", 1):
             raise PlayerError(f"{key} in {text!r}: the League is 1-ply; a player takes no keys but epsilon and depth=1")
     # Depth 1 is said for all who can hear it, so that no player sets memory aside for a deeper search.
     player = make_player(spec if spec.name == "random" else replace(spec, depth=1))

@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
+from othello_nn.cli import convert_arguments
 from othello_nn.cli.base import (
     INTERRUPTED,
     CommandParser,
@@ -51,6 +52,7 @@ examples:
   python play.py analyze games.ggf --game 2
   python play.py match champion:depth=4 swh --jobs 2
   python play.py league champion --double-games 5000
+  python play.py convert games.wtb games.ggf --correct 16
   python play.py perft 10
 
 A position is `start`, a transcript (f5d6c3, passes may be left out), or 64 signs from a1 to h8 (X black, O white,
@@ -115,6 +117,14 @@ def _analyze_arguments(parser: argparse.ArgumentParser) -> None:
         "--components", action="store_true", help="what the values are made of (iago, keyano, features)"
     )
     parser.add_argument("--picture", metavar="FILE.svg", help="draw the components over the game")
+    _add_json(parser)
+
+
+def _players_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--export", metavar="FILE.player", help="write the net of --player as n-tuples in the Othello League's format"
+    )
+    parser.add_argument("--player", metavar="A", help="the net to write: its name, a run's, or a path")
     _add_json(parser)
 
 
@@ -292,9 +302,13 @@ A pass is a ply; a game that ends earlier counts once.
     ),
     "players": (
         "what can play, one line each",
-        _add_json,
+        _players_arguments,
         "matches:players",
-        "  python play.py players\n",
+        """\
+  python play.py players
+  python play.py players --export mine.player --player league
+A linear n-tuple net of one stage can be a player of the Othello League: what is written plays as tuples:mine.player.
+""",
     ),
     "match": (
         "let two players meet, from many openings with both colours",
@@ -330,9 +344,9 @@ kept: the same command goes on after Ctrl-C, a crash or a power cut. What a play
   python play.py league champion
   python play.py league random --double-games 2000 --json
   python play.py league champion --against mobility --epsilon 0 --openings random:7 --jobs 2
-A player may also be tuples:FILE, n-tuples in the League's text format. Scores are A's: a win 1, a draw 1/2; low and
-high bound the score with 95% confidence, each double game being one sample. Ctrl-C prints the result so far and exits
-with 130.
+A player may also be tuples:FILE, n-tuples in the League's text format (tuples:FILE:view=negation by output negation).
+Scores are A's: a win 1, a draw 1/2; low and high bound the score with 95% confidence, each double game being one
+sample. Ctrl-C prints the result so far and exits with 130.
 """,
     ),
     "book": (
@@ -349,6 +363,12 @@ with 130.
 Any player that searches uses it: champion:book=on, or book=FILE and margin=DISCS for variety. Each addition is whole or
 not there at all, whatever happens; several processes may add to one book. See docs/book.md.
 """,
+    ),
+    "convert": (
+        "games from one format to another; results corrected by the solver; statistics",
+        convert_arguments.add_arguments,
+        "convert:convert",
+        convert_arguments.EXAMPLES,
     ),
     "engine": (
         "a player for other programs: a graphical board, a tournament",

@@ -20,7 +20,7 @@ from othello_nn.players.catalog import player_names
 from othello_nn.players.spec import KEYS
 from othello_nn.program import PLAY, note
 from othello_nn.progress import Progress, progress
-from othello_nn.resources import BEST
+from othello_nn.resources import BEST, find_net
 
 SAVED_AS = (".ggf", ".sgf")
 SHOWN_FORFEITS = 10
@@ -30,6 +30,8 @@ SPRT_OPENINGS, SPRT_GAMES = "random:8", 10_000
 
 def players(arguments: Namespace) -> int:
     """``play.py players``."""
+    if arguments.export or arguments.player:
+        return _export(arguments)
     names = player_names()
     if arguments.json:
         for name, entry in names.items():
@@ -45,7 +47,7 @@ def players(arguments: Namespace) -> int:
         print(f"{name:14s} {entry.description}{f' ({entry.default})' if entry.default else ''}")
     print(f"{'RUN, FILE':14s} search with a net of your own: a run's name, or a path that ends in .safetensors")
     print(f"{'module:FILE.py:Class':14s} search with an nn.Module of your own, and net=RUN for its weights")
-    print(f"{'tuples:FILE':14s} n-tuples in the Othello League's text format (depth=1)")
+    print(f"{'tuples:FILE':14s} n-tuples in the Othello League's text format (depth=1; view=negation)")
     print(f"{'gtp:COMMAND':14s} another program that speaks GTP, such as gtp:gtp-rhino (timeout=60)")
     print(f"{'nboard:COMMAND':14s} another program that speaks NBoard's protocol (depth=12,timeout=60)")
     if BEST not in names:
@@ -55,6 +57,32 @@ def players(arguments: Namespace) -> int:
     )
     for key, option in KEYS.items():
         print(f"  {key:8s} {option.sentence} ({option.values})")
+    return 0
+
+
+def _export(arguments: Namespace) -> int:
+    """Write a net as a player of the League."""
+    if not (arguments.export and arguments.player):
+        raise UsageError("--export FILE.player and --player A go together, as in --export mine.player --player league")
+    path = Path(arguments.export)
+    if reason := why_unwritable(path):
+        raise UsageError(f"--export {arguments.export!r}: {reason}")
+    from othello_nn.players.classic.league_export import league_tuples
+    from othello_nn.players.classic.league_tuples import write_tuples
+
+    tuples, view = league_tuples(find_net(arguments.player))
+    try:
+        write_tuples(path, tuples)
+    except OSError as error:
+        raise Failure(f"{arguments.export!r} could not be written: {error.strerror or error}") from None
+    weights, player = sum(len(one.weights) for one in tuples), f"tuples:{path}"
+    player += "" if view == "inversion" else f":view={view}"
+    if arguments.json:
+        print(
+            json.dumps({"file": str(path), "player": player, "tuples": len(tuples), "weights": weights, "view": view})
+        )
+    else:
+        print(f"{path}: {len(tuples)} tuples, {weights:,} weights, meant for {view}; play it as {player}")
     return 0
 
 

@@ -100,7 +100,7 @@ class _Solver:
         from othello_nn.engine import Engine, Limit, Options
 
         self.arguments = arguments
-        self.engine = Engine(_best_evaluator(), Options(threads=arguments.threads, table_mb=arguments.table_mb))
+        self.engine = Engine(best_evaluator(), Options(threads=arguments.threads, table_mb=arguments.table_mb))
         self.engine.search(Position.start(), Limit(depth=1))  # compiled now: the times shown are of solving alone
         self.engine.clear()
         self.limit = None if arguments.seconds is None else Limit(seconds=arguments.seconds)
@@ -188,7 +188,7 @@ class _Solver:
         }
 
 
-def _best_evaluator():
+def best_evaluator():
     """What guides the solver: it orders moves, and the result is exact with any evaluator."""
     from othello_nn.engine.leaf.mobility import Mobility
     from othello_nn.players.searching import table_evaluator
@@ -207,10 +207,10 @@ def is_right(entry: ObfEntry, result, wld: bool) -> bool | None:
     if not wld:
         return result.score == best and result.move in entry.best_moves
     # Any move that keeps the result is as good; one that is not listed cannot be judged.
-    return result.score == _sign(best) and _sign(entry.scores.get(result.move, best)) == _sign(best)
+    return result.score == sign_of(best) and sign_of(entry.scores.get(result.move, best)) == sign_of(best)
 
 
-def _sign(score: float) -> int:
+def sign_of(score: float) -> int:
     return (score > 0) - (score < 0)
 
 

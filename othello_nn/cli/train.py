@@ -226,8 +226,9 @@ def _train(train: Loop, arguments: Namespace, out: TextIO) -> int:
         if config.init and arguments.runs != RUNS and find_run(config.init, arguments.runs):
             # A name alone would be looked for in runs/.
             config = config.changed(init=str(find_net(config.init, arguments.runs)))
-        if config.learner == "searched" and config.searched.folder:  # a run may be resumed from anywhere
-            config = config.changed([f"searched.folder={Path(config.searched.folder).resolve()}"])
+        if config.learner == "searched":  # a run may be resumed from anywhere
+            given = {"folder": config.searched.folder, "games": config.searched.games}
+            config = config.changed([f"searched.{name}={Path(path).resolve()}" for name, path in given.items() if path])
     place = choose_place(config, arguments.device or config.device, int(os.environ.get("LOCAL_RANK", "0")))
     group = distributed.join(place.device)
     try:

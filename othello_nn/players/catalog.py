@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 TUPLES, MODULE = "tuples:", "module:"
 TORCH_KEYS = ("device", "batch")
-SEARCH_KEYS = tuple(key for key in KEYS if key not in ("timeout", "net", *TORCH_KEYS, *TERMS))
+SEARCH_KEYS = tuple(key for key in KEYS if key not in ("timeout", "net", "view", *TORCH_KEYS, *TERMS))
 NET_KEYS = (*SEARCH_KEYS, *TORCH_KEYS)
 _SHIPPED = {
     BEST: "the strongest net",
@@ -202,14 +202,14 @@ def _net_player(spec: PlayerSpec, net: Any, rng: random.Random, seconds: float) 
 def _tuples_entry(file: str) -> Entry:
     def make(spec: PlayerSpec, rng: random.Random, seconds: float) -> Player:
         from othello_nn.engine import Limit
-        from othello_nn.players.classic.league_tuples import load_tuples
+        from othello_nn.players.classic.league_tuples import VIEWS, load_tuples
         from othello_nn.players.searching import SearchPlayer
 
         if not file:
             raise PlayerError(f"{spec.text!r} names no file; write tuples:FILE")
-        return SearchPlayer(spec, load_tuples(file), Limit(depth=1), rng)
+        return SearchPlayer(spec, load_tuples(file, spec.view or VIEWS[0]), Limit(depth=1), rng)
 
-    return Entry(f"search with the n-tuples in {Path(file).name}", SEARCH_KEYS, "depth=1", make)
+    return Entry(f"search with the n-tuples in {Path(file).name}", (*SEARCH_KEYS, "view"), "depth=1", make)
 
 
 def _module_entry(source: str, runs: Path) -> Entry:

@@ -70,6 +70,7 @@ class PlayerSpec:
     batch: int | None = None
     timeout: float | None = None
     net: str | None = None
+    view: str | None = None
     book: str | None = None
     margin: float | None = None
     mobility: bool | None = None
@@ -115,6 +116,7 @@ KEYS: dict[str, Option] = {
     "batch": BATCH.left_open,
     "timeout": Number(None, "seconds after which a silent program counts as hung", 1e-3, 1e6),
     "net": Word(None, "the weights of `module:FILE.py:Class`: a run's name or a file", (), "a run's name or a path"),
+    "view": Word(None, "how the player of `tuples:FILE` sees the board", ("inversion", "negation")),
     "book": Word(None, "the opening book: `on` is opening.book in this folder", (), "on, off or a file"),
     "margin": Number(None, "discs that a move from the book may be worse than its best, for variety", 0, 64),
 }

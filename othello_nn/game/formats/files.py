@@ -38,6 +38,7 @@ __all__ = [
     "format_obf",
     "format_sgf",
     "format_transcripts",
+    "parse_content",
     "parse_games",
     "parse_ggf",
     "parse_obf",
@@ -52,6 +53,7 @@ __all__ = [
 
 _TREE_START = re.compile(r"\s*(?:[0-9]+\s*)?\(\s*;")
 _GAME_PROPERTY = re.compile(r"\bG[a-z]*M[a-z]*\s*\[\s*(\w+)\s*\]|\bgm\s*\[\s*(\w+)\s*\]")
+_OBF_START = re.compile(r"(?:\s*%[^\n]*\n)*\s*(?:[^\s;%]\s*){65};")
 _NOT_GAMES = {
     ".jou": "a list of players; give the .wtb file, and the list is found beside it",
     ".trn": "a list of tournaments; give the .wtb file, and the list is found beside it",
@@ -80,6 +82,16 @@ def read_games(path: str | PathLike[str], on_error: ErrorHandler | None = None) 
         tournaments = _names_beside(path, ".trn", TOURNAMENT_BYTES)
         return _in_file(path, lambda: parse_wthor(data, players, tournaments, handler))
     return _in_file(path, lambda: parse_games(_decode(data), handler, path.suffix.lower()))
+
+
+def parse_content(data: bytes, on_error: ErrorHandler | None = None) -> list[Game]:
+    """The games of a file without a name, such as one from stdin; positions (OBF) are games without moves."""
+    if _looks_like_wthor(data):
+        return parse_wthor(data, on_error=on_error)
+    text = _decode(data)
+    if _OBF_START.match(text):
+        return [entry.as_game() for entry in parse_obf(text, on_error)]
+    return parse_games(text, on_error)
 
 
 def parse_games(text: str, on_error: ErrorHandler | None = None, suffix: str = "") -> list[Game]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from othello_nn.errors import OthelloError, shorten
-from othello_nn.game.formats.properties import GameTree, format_properties, read_trees
+from othello_nn.game.formats.properties import GameTree, format_properties, format_solved, read_trees
 from othello_nn.game.notation import move_name, parse_board, parse_move
 from othello_nn.game.position import Position
 from othello_nn.game.record import (
@@ -24,7 +24,7 @@ from othello_nn.game.record import (
 )
 from othello_nn.game.rules import PASS
 
-_FIELDS = frozenset({"GM", "PC", "EV", "DT", "PB", "PW", "RB", "RW", "TI", "TB", "TW", "TY", "RE", "BO", "GC"})
+_FIELDS = frozenset({"GM", "PC", "EV", "DT", "PB", "PW", "RB", "RW", "TI", "TB", "TW", "TY", "RE", "BO", "GC", "TH"})
 _FLAGS = {"r": "resigned", "t": "time", "s": "agreed"}
 _ENDING_FLAGS = {ending: f":{flag}" for flag, ending in _FLAGS.items()} | {"forfeit": ":r"}
 _RESULT = re.compile(r"([^:]*)(?::\s*([a-z]))?", re.IGNORECASE)
@@ -151,6 +151,7 @@ def _format_game(game: Game) -> str:
         *clocks,
         ("TY", game.variant or "8"),
         ("RE", result + _ENDING_FLAGS.get(game.ending, "")),
+        ("TH", format_solved(game)),
         ("BO", f"8 {rows} {'*' if game.start.black_to_move else 'O'}"),
     ]
     return f"(;{format_properties(header)}{''.join(_format_moves(game))};)"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from othello_nn.errors import OthelloError, shorten
 from othello_nn.game.notation import move_name, parse_board, parse_move
 from othello_nn.game.position import Position
-from othello_nn.game.record import ErrorHandler, RecordError, collect
+from othello_nn.game.record import ErrorHandler, Game, RecordError, collect
 from othello_nn.game.rules import PASS
 
 _SCORE = re.compile(r"\s*([^:\s]+)\s*:\s*([+-]?[0-9]{1,3})\s*")
@@ -43,6 +43,13 @@ class ObfEntry:
     def best_moves(self) -> frozenset[int]:
         """All moves listed with the best score."""
         return frozenset(move for move, score_discs in self.scores.items() if score_discs == self.best_score)
+
+    def as_game(self) -> Game:
+        """A game from this position in which nothing was played; a best score that is listed is its exact result."""
+        if self.best_score is None:
+            return Game(start=self.position)
+        margin = self.best_score if self.position.black_to_move else -self.best_score
+        return Game(start=self.position, theoretical_result=margin, theoretical_empties=self.position.empties)
 
 
 def parse_obf(text: str, on_error: ErrorHandler | None = None) -> list[ObfEntry]:

@@ -8,6 +8,7 @@ written and read back.)
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from othello_nn.errors import OthelloError, shorten
 from othello_nn.game.position import Position
@@ -17,6 +18,7 @@ _SPACE = re.compile(r"\s*")
 _NAME = re.compile(r"[A-Za-z]+")
 _VALUE = re.compile(r"\[([^\]\\]*(?:\\.[^\]\\]*)*)\]", re.DOTALL)
 _COUNT = re.compile(r"[0-9]{1,9}")
+_SOLVED = re.compile(r"([0-9]{1,2})\s+([+-]?[0-9]{1,2})")
 _ESCAPE = re.compile(r"\\(\r\n|.)", re.DOTALL)
 
 
@@ -76,10 +78,29 @@ class GameTree:
                 place=values.get("PC", ""),
                 event=values.get("EV", ""),
                 comment=values.get("GC", ""),
+                **self._solved(values.get("TH", "")),
                 **fields,
             )
         except OthelloError as error:
             raise self.error(str(error)) from error
+
+    def _solved(self, text: str) -> dict[str, Any]:
+        """The exact result in TH, our own property in both formats: `16 -4` is black's margin from 16 empties on."""
+        if not text.strip():
+            return {}
+        match = _SOLVED.fullmatch(text.strip())
+        if match is None or int(match[1]) > 60 or abs(int(match[2])) > 64:
+            raise self.error(
+                f"TH {shorten(text)} is not empties and black's exact margin from there; one looks like 16 -4"
+            )
+        return {"theoretical_empties": int(match[1]), "theoretical_result": int(match[2])}
+
+
+def format_solved(game: Game) -> str:
+    """The value of TH; nothing if the exact result is not known."""
+    if game.theoretical_result is None or game.theoretical_empties is None:
+        return ""
+    return f"{game.theoretical_empties} {game.theoretical_result:+d}"
 
 
 class _Scanner:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from othello_nn.errors import InvalidMoveError, OthelloError, shorten
-from othello_nn.game.formats.properties import GameTree, Property, format_properties, read_trees
+from othello_nn.game.formats.properties import GameTree, Property, format_properties, format_solved, read_trees
 from othello_nn.game.notation import move_name, parse_move
 from othello_nn.game.position import Position
 from othello_nn.game.record import (
@@ -24,7 +24,7 @@ from othello_nn.game.record import (
 from othello_nn.game.rules import PASS, squares_in
 from othello_nn.game.syntax import COLOUR_WORDS, square_name
 
-_FIELDS = frozenset({"GM", "SZ", "PB", "PW", "DT", "PC", "EV", "GC", "RE", "BR", "WR", "TM", "OT", "PL"})
+_FIELDS = frozenset({"GM", "SZ", "PB", "PW", "DT", "PC", "EV", "GC", "RE", "BR", "WR", "TM", "OT", "PL", "TH"})
 _CENTRE = 1 << 27 | 1 << 28 | 1 << 35 | 1 << 36
 _LETTER_PAIR = re.compile(r"([a-h])([a-h])")
 _RESULT = re.compile(r"(?P<winner>[bw]|black|white)\s*\+\s*(?P<margin>.*)", re.IGNORECASE)
@@ -181,6 +181,7 @@ def _format_game(game: Game) -> str:
         ("GC", game.comment),
         ("TM" if parse_number(clock) is not None else "OT", clock),
         ("RE", _format_result(game)),
+        ("TH", format_solved(game)),
     ]
     nodes = [format_properties(header) + _format_start(game.start)]
     by_black = game.start.black_to_move

@@ -6,6 +6,8 @@ search says of it and what came of its game; every rank and core plays. Then a f
 plays the next generation's games. The first generation is played by the net that ``init`` names, or, from nothing, by
 one that counts moves.
 
+Games that somebody has played can stand beside them, or in their place (``from_games.py``).
+
 What the disk holds is never made twice: a run that was stopped goes on with the positions that are there.
 """
 
@@ -31,6 +33,7 @@ from othello_nn.fit.calibration import fit_calibration
 from othello_nn.fit.probcut import FitError, fit_evaluator
 from othello_nn.kernels.parallel import parts_of
 from othello_nn.learn.data.device import DeviceFit
+from othello_nn.learn.data.from_games import GamePositions
 from othello_nn.learn.data.labels import empties_of, firsts, labels, lines
 from othello_nn.learn.data.minibatch import CompiledFit
 from othello_nn.learn.data.module import ModuleFit
@@ -174,6 +177,11 @@ class SearchedLearner(Learner):
         """Positions that the fit at hand learns from, once it is known."""
         self.probcut: np.ndarray | None = None
         self._player: Any = None
+        if 0 in self.options.positions and not self.options.games:
+            raise ConfigError("searched.positions: a generation that makes none needs searched.games to learn from")
+        self._games: GamePositions | None = None
+        if self.options.games and group.is_rank_0:  # which learns
+            self._games = GamePositions(self.options.games, resumed=resumed)
         if not resumed:  # what is wrong with a new run is said before it has a folder
             self._player = self._first_player()
             if self.options.folder:
@@ -207,14 +215,16 @@ class SearchedLearner(Learner):
     def progress(self) -> float:
         wanted, window = self.options.positions, self.options.window
         making = [COST * count for count in wanted]
-        fits = [self._passes(i) * sum(wanted[max(0, i + 1 - window) : i + 1]) for i in range(len(wanted))]
+        played = 0 if self._games is None else len(self._games.part(self._positions))
+        fits = [self._passes(i) * (played + sum(wanted[max(0, i + 1 - window) : i + 1])) for i in range(len(wanted))]
         done = float(sum(making[: self.generation]) + sum(fits[: self.generation]))
         if self.fitting:
             share = self.learnt / self._to_learn if self._data is not None else 0.0
             done += making[self.generation] + share * fits[self.generation]
         elif self.generation < len(wanted):
             done += min(COST * self._made, making[self.generation])
-        return done / (sum(making) + sum(fits))
+        whole = sum(making) + sum(fits)
+        return done / whole if whole else self.generation / len(wanted)
 
     @property
     def _made(self) -> int:
@@ -271,8 +281,12 @@ class SearchedLearner(Learner):
         return player
 
     def _folder_of(self, generation: int) -> Path:
-        folder = Path(self.options.folder) if self.options.folder else self.folder / "positions"
-        return folder / f"generation-{generation + 1}"
+        return self._positions / f"generation-{generation + 1}"
+
+    @property
+    def _positions(self) -> Path:
+        """Where all positions are."""
+        return Path(self.options.folder) if self.options.folder else self.folder / "positions"
 
     def _keep(self, games: np.ndarray | None) -> dict[str, float]:
         part = self._open_part()
@@ -296,8 +310,9 @@ class SearchedLearner(Learner):
     def _loaded(self) -> Data:
         if self._data is None:
             first = max(0, self.generation + 1 - self.options.window)
-            numbers = range(first, self.generation + 1)
-            parts = [part for number in numbers for part in read(self._folder_of(number), check=True)]
+            numbers = [number for number in range(first, self.generation + 1) if self.options.positions[number]]
+            parts = [] if self._games is None else [self._games.part(self._positions)]
+            parts += [part for number in numbers for part in read(self._folder_of(number), check=True)]
             self._data = Data(parts, self.options.lam)
             if self._count not in (0, len(self._data.labels)):
                 raise StoreError(f"{self._folder_of(self.generation)}: not the positions that this fit began with")

@@ -5,10 +5,15 @@
       … COUNT times …
     }
 
+The braces may be left out, all of them: the numbers come in the same order.
+
 A tuple of N squares is looked up in one table of weights at each of its M placements; squares are numbered 0 (a1) to
 63 (h8) row by row. The **first** square of a placement is the most significant base-3 digit of the cell, and the digits
-are 0 white, 1 empty, 2 black. The player always sees itself as black ("board inversion"): it takes the move after
-which the sum of its lookups is largest. White space, line ends included, only separates words.
+are 0 white, 1 empty, 2 black. White space, line ends included, only separates words.
+
+A file does not say how its player sees the board. By ``inversion`` it always sees itself as black, and takes the move
+after which the sum of its lookups is largest; by ``negation`` black is black, and white takes the move after which the
+sum is smallest.
 """
 
 from __future__ import annotations
@@ -22,11 +27,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from othello_nn.errors import OthelloError, shorten
-from othello_nn.files import plain_file
+from othello_nn.files import plain_file, write_whole
 
 if TYPE_CHECKING:
+    from othello_nn.engine.leaf.compile import ColouredEvaluator
     from othello_nn.engine.leaf.tables import TableEvaluator
 
+VIEWS = ("inversion", "negation")
+"""How a player sees the board; the first unless it is said."""
 LONGEST = 10
 """Squares of a tuple: what a compiled lookup holds."""
 LARGEST_DISCS = 60
@@ -77,6 +85,8 @@ class _Words:
         self.name, self.line = name, 1
         lines = enumerate(text.splitlines(), 1)
         self._words = ((word, number) for number, line in lines for word in _WORD.findall(line))
+        self._braces = not text.lstrip()[:1].isdigit()
+        """Whether lists stand in braces; a text without them begins with the number of tuples."""
 
     def next(self, wanted: str) -> str:
         """The next word; ``wanted`` says in an error what should have stood there."""
@@ -87,7 +97,7 @@ class _Words:
         return word
 
     def expect(self, brace: str, wanted: str) -> None:
-        if (word := self.next(wanted)) != brace:
+        if self._braces and (word := self.next(wanted)) != brace:
             raise self.error(f"{shorten(word)} where {wanted} should be")
 
     def whole(self, low: int, high: int, wanted: str) -> int:
@@ -121,6 +131,8 @@ def parse_tuples(text: str, name: str = "tuples") -> list[Tuple]:
 
     >>> parse_tuples("{ 1 { 1 2 { 0 } { 63 } { -1 0 1.5 } } }")
     [Tuple(placements=((0,), (63,)), weights=(-1.0, 0.0, 1.5))]
+    >>> parse_tuples("1  1 2  0 63  -1 0 1.5") == parse_tuples("{ 1 { 1 2 { 0 } { 63 } { -1 0 1.5 } } }")
+    True
     >>> parse_tuples("{ 1 { 1 2 { 0 } { 64 } { -1 0 1 } } }")
     Traceback (most recent call last):
     othello_nn.players.classic.league_tuples.LeagueFormatError: tuples, line 1: '64' where a square 0 to 63 should be
@@ -177,7 +189,7 @@ def format_tuples(tuples: Sequence[Tuple]) -> str:
 
 def write_tuples(path: str | Path, tuples: Sequence[Tuple]) -> None:
     """Write a file in the League's format."""
-    Path(path).write_text(format_tuples(tuples), encoding="utf-8")
+    write_whole(Path(path), format_tuples(tuples).encode())
 
 
 # --- the evaluator ---------------------------------------------------------------------------------------------------
@@ -189,6 +201,23 @@ def tuples_evaluator(tuples: Sequence[Tuple], name: str) -> TableEvaluator:
     What the engine looks at is the position after the player's move, seen by the other side, and the value is for that
     side: the colours are exchanged and the sign is turned. Small tuples share lookups, see ``engine/leaf/fusion.py``.
     """
+    return _evaluator(tuples, name, turned=True)
+
+
+def negation_evaluator(tuples: Sequence[Tuple], name: str) -> ColouredEvaluator:
+    """The tuples of a player that plays by output negation, as two evaluators.
+
+    The sum is for black. After white's move black is to move and sees the board as the tuples do; after black's move it
+    is white, which sees it as by ``inversion``: colours exchanged, sign turned.
+    """
+    from othello_nn.engine.leaf.compile import ColouredEvaluator
+
+    black_to_move, white_to_move = (_evaluator(tuples, name, turned) for turned in (False, True))
+    return ColouredEvaluator(name, black_to_move, white_to_move, any_depth=False)
+
+
+def _evaluator(tuples: Sequence[Tuple], name: str, turned: bool) -> TableEvaluator:
+    """Black is the mover; ``turned``, black is the other side, and the value is turned too."""
     import numpy as np
 
     from othello_nn.engine.leaf.fusion import fuse
@@ -203,7 +232,8 @@ def tuples_evaluator(tuples: Sequence[Tuple], name: str) -> TableEvaluator:
     shapes = Shapes(tuple(one.size for one in tuples), tuple(placements))
     weights = np.zeros((1, shapes.cells))
     for start, one in zip(shapes.table_starts, tuples, strict=True):
-        weights[0, start : start + 3**one.size] = -np.array(one.weights)[::-1]
+        table = np.array(one.weights)
+        weights[0, start : start + 3**one.size] = -table[::-1] if turned else table
     try:
         shapes, weights = fuse(shapes, weights)
     except ValueError as error:
@@ -214,16 +244,17 @@ def tuples_evaluator(tuples: Sequence[Tuple], name: str) -> TableEvaluator:
     return TableEvaluator(name, shapes, scaled, np.zeros(65, np.int64))
 
 
-def load_tuples(path: str | Path) -> TableEvaluator:
-    """The evaluator in a file, made once however many players use it."""
+def load_tuples(path: str | Path, view: str = VIEWS[0]) -> TableEvaluator | ColouredEvaluator:
+    """The evaluator in a file for a player that sees the board by one of ``VIEWS``, made once however many use it."""
     path = Path(path)
     try:
         changed_ns = path.stat().st_mtime_ns
     except OSError as error:
         raise LeagueFormatError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
-    return _load(path, changed_ns)
+    return _load(path, changed_ns, view)
 
 
 @lru_cache(maxsize=8)
-def _load(path: Path, changed_ns: int) -> TableEvaluator:
-    return tuples_evaluator(read_tuples(path), path.stem).laid_out()
+def _load(path: Path, changed_ns: int, view: str) -> TableEvaluator | ColouredEvaluator:
+    make = tuples_evaluator if view == VIEWS[0] else negation_evaluator
+    return make(read_tuples(path), path.stem).laid_out()
