@@ -199,7 +199,9 @@ class Searched(Settings):
     )
     minibatch: int = declared(Whole(1024, "positions of one update", 1, 1 << 17))
     bits: int = declared(
-        Whole(16, "of a table's numbers; 8 keep them within ±127/128 and give a search half as much to read", 8, 16)
+        Whole(
+            16, "of an embedding's numbers; 8 keep them within ±127/128, and a search has half as much to read", 8, 16
+        )
     )
     average: float = declared(
         Number(

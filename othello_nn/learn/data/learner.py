@@ -52,7 +52,7 @@ SLAB = 1 << 17
 """Positions that a step learns from."""
 ANY_ERROR = 1e9
 EIGHT = 8
-"""``searched.bits`` of tables that are kept so small, and rounded in the end, that 8 bits hold them."""
+"""``searched.bits`` of embeddings that are kept so small, and rounded in the end, that 8 bits hold them."""
 AVERAGED = frozenset({"weights", "heads"})
 TESTED = 40
 """One game in so many is kept from the fit, to tell its error."""
@@ -164,10 +164,9 @@ class SearchedLearner(Learner):
         self._net = make_net(config.net)
         if reason := why_not_compiled(self._net.options) or (SEES_COLOURS if self._net.options.sees_colours else ""):
             raise ConfigError(f"a net that learns from searched games also plays them: {reason}")
-        if self.options.bits not in (EIGHT, 16) or (
-            self.options.bits == EIGHT and not isinstance(self._net, NTupleNet)
-        ):
-            raise ConfigError("searched.bits must be 8 or 16, and 16 for nets that are not n-tuple nets")
+        if self.options.bits not in (EIGHT, 16):
+            raise ConfigError(f"searched.bits is {self.options.bits}; it must be 8 or 16")
+        self._eight = self.options.bits == EIGHT and isinstance(self._net, NTupleNet)
         self._fresh()
         self.generation = 0
         self.fitting = False
@@ -348,7 +347,7 @@ class SearchedLearner(Learner):
                 chosen = games[part]
                 self._squared += self._fit.learn(data.movers[chosen], data.opponents[chosen], targets[part], *rates)
                 self.learnt += len(chosen)
-            if options.bits == EIGHT:
+            if self._eight and not isinstance(self._fit, ModuleFit):
                 self._fit.keep_within(LARGEST_8 / UNIT)
             self.games += len(games)
             self._rows += len(games)
@@ -388,7 +387,7 @@ class SearchedLearner(Learner):
         self._fit.give()
         for name, mean in self._mean.items():
             getattr(self._fit.vectors, name)[:] = mean
-        if self.options.bits == EIGHT:
+        if self._eight:
             weights = self._fit.vectors.weights
             weights[:] = np.rint(weights * np.float32(UNIT)) / np.float32(UNIT)
         self._fit.take()

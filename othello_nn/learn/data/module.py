@@ -55,9 +55,6 @@ class ModuleFit:
             tensor.copy_(torch.from_numpy(part))
         self._updates = int(self.vectors.counts[0])
 
-    def keep_within(self, limit: float) -> None:
-        raise NotImplementedError("only tables are kept within a limit")
-
     def give(self) -> None:
         """Write the numbers into ``vectors``; this waits for the device."""
         for tensor, part in zip(self._tensors, self.vectors, strict=False):
