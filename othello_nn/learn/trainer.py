@@ -37,9 +37,9 @@ from othello_nn.sparkline import can_show_sparkline, sparkline
 LOG_SECONDS = 1.0
 PLAIN_SECONDS = 10.0
 """Between two lines of a run whose progress goes to a file."""
-DOUBLING, FOURFOLD = 2, 4
-"""Early on much is learnt in a moment: the net is measured again when it has so many times the games, and drawn again,
-so that TensorBoard's slider is a film of the run."""
+FIRST_FRAME, FRAMES_APART = 256, 4
+"""The net is drawn at so many games and whenever it has so many times as many, so that TensorBoard's slider is a film of
+the run. Early on much is learnt in a moment."""
 SPARED = 5
 """That waits until so many times the duration of the last time has passed: it takes a sixth of the time."""
 WIDE, SPARK = 100, 12
@@ -81,20 +81,43 @@ class Timer:
 
 
 class Growth:
-    """Says when to measure or to draw: by a timer, and besides whenever the learner has so many times the games."""
+    """Says when to measure: by a timer, and besides whenever the learner has twice the games."""
 
-    def __init__(self, timer: Timer, learner: Learner, factor: int = DOUBLING):
-        self._timer, self._learner, self._factor = timer, learner, factor
+    def __init__(self, timer: Timer, learner: Learner):
+        self._timer, self._learner = timer, learner
         self._games, self._ended, self._took = 0, -math.inf, 0.0
 
+    @property
+    def _grown(self) -> bool:
+        return bool(self._games) and self._learner.games >= 2 * self._games
+
     def due(self) -> bool:
-        grown = self._games and self._learner.games >= self._factor * self._games
         rested = time.monotonic() - self._ended >= SPARED * self._took
-        return self._timer.due() or bool(grown and rested)
+        return self._timer.due() or (self._grown and rested)
 
     def done(self, seconds: float) -> None:
         """It is done, which has taken so long. From a net without games on, the first has one."""
         self._games, self._ended, self._took = max(1, self._learner.games), time.monotonic(), seconds
+
+
+class Film(Growth):
+    """Says when to draw: by a timer, and besides at 256 games, 1,024, 4,096 and so on: the same in all runs."""
+
+    @property
+    def _grown(self) -> bool:
+        return self._learner.games >= frame_after(self._games)
+
+
+def frame_after(games: int) -> int:
+    """The number of games at which the next picture is drawn.
+
+    >>> [frame_after(games) for games in (0, 256, 1000, 1024, 70_000)]
+    [256, 1024, 1024, 4096, 262144]
+    """
+    frame = FIRST_FRAME
+    while frame <= games:
+        frame *= FRAMES_APART
+    return frame
 
 
 class Trainer:
@@ -118,7 +141,7 @@ class Trainer:
         self.strength = Strength(measure.double_games, self.config.seed, threads * group.local_size, measure.seconds)
         self.scores: dict[str, float] = {}
         self.time_to_log = Timer(LOG_SECONDS)
-        self.time_to_show = Growth(Timer(measure.pictures_seconds), learner, FOURFOLD)
+        self.time_to_show = Film(Timer(measure.pictures_seconds), learner)
         self.time_to_measure = Growth(Timer(measure.seconds), learner)
         self._curve: list[float] = []
         self._time_to_save = Timer(measure.save_seconds)
@@ -175,6 +198,7 @@ class Trainer:
 
     def _give_up(self) -> None:
         """A run that failed before it learnt anything leaves no folder behind: there is nothing to look at."""
+        self.strength.ladder.close()
         self._logger.close()
         if self.is_rank_0 and not self.learner.games:
             self.run.remove_if_unused()
@@ -186,8 +210,9 @@ class Trainer:
             if error is None:
                 self._check_metrics()
                 self._logger.scalars(self._metrics, self.learner.games)
-                self.measure()
+                self.measure(last=True)
                 self.show()
+                self._logger.projector(self.learner.net())
                 self.save()
                 self.group.barrier()
             self._logger.close()
@@ -201,7 +226,8 @@ class Trainer:
     @property
     def summary(self) -> Summary:
         seconds, finished = time.monotonic() - self._started, self.learner.progress >= 1
-        results = {find_curve(tag).short: score for tag, score in self.scores.items()}
+        named = {find_curve(tag): score for tag, score in self.scores.items()}
+        results = {each.short: round(score, each.digits + 1) for each, score in named.items() if each.short != each}
         return Summary(
             self.run,
             self.learner.games,
@@ -279,15 +305,16 @@ class Trainer:
             advice = f"; {self.learner.when_diverged}" if self.learner.when_diverged else ""
             raise TrainingError(f"training has diverged: {wrong[0]} is {self._metrics[wrong[0]]}{advice}")
 
-    def measure(self) -> None:
+    def measure(self, last: bool = False) -> None:
         """Let the net play, as it would be saved: that may be smoother than what plays the games to learn from."""
         if self.is_rank_0:
             began = time.monotonic()
-            self.scores = self.strength.scores(self.learner)
+            found = self.strength.scores(self.learner, last)
+            self.scores |= found
             self.time_to_measure.done(time.monotonic() - began)
             if SWH in self.scores:
                 self._curve.append(self.scores[SWH])
-            self._logger.scalars(self.scores, self.learner.games)
+            self._logger.scalars(found, self.learner.games)
             self._logger.flush()
 
     def show(self) -> None:
@@ -295,7 +322,8 @@ class Trainer:
         if self.is_rank_0:
             net, began = self.learner.net(), time.monotonic()
             self._logger.scalars(self.learner.details(), self.learner.games)
-            self._logger.pictures(net, self.learner.pictures(), self.learner.games)
+            earlier = self.strength.earlier(self.learner.games)
+            self._logger.pictures(net, self.learner.pictures(), self.learner.games, earlier)
             self._logger.histograms(net, self.learner.games)
             self.time_to_show.done(time.monotonic() - began)
 
@@ -345,7 +373,7 @@ class Trainer:
         line = f"{_short(self.learner.games)} {self.learner.unit} {_short(metrics[SPEED])}/s"
         for tag, number in (metrics | self.scores).items():
             if (shown := find_curve(tag)).live:
-                line += f" {shown.short} {number:.3f}"
+                line += f" {shown.short} {number:.{shown.digits}f}"
         if len(self._curve) > 1 and shutil.get_terminal_size().columns >= WIDE and can_show_sparkline(sys.stderr):
             line += f" {sparkline(self._curve, 0, 1, SPARK)}"
         return line

@@ -33,7 +33,7 @@ PAPER, INK, GREY, RULE = (255, 255, 255), (28, 30, 34), (105, 110, 118), (214, 2
 UNKNOWN = (190, 190, 190)
 """For what is not a number, as in a net that has diverged."""
 BLUE, RED, NEAR_ZERO = (24, 84, 170), (190, 38, 42), (250, 250, 250)
-FELT, BLACK_DISC, WHITE_DISC = (62, 130, 92), (24, 26, 28), (248, 248, 244)
+FELT, FELT_LINE, BLACK_DISC, WHITE_DISC = (62, 130, 92), (46, 104, 72), (24, 26, 28), (248, 248, 244)
 CURVES = ((24, 84, 170), (222, 128, 20), (40, 140, 90), (150, 70, 165), (190, 38, 42), (90, 96, 106))
 
 
