@@ -166,6 +166,8 @@ class Played:
     """int64 ``[games]``: black's."""
     path: list[tuple[np.ndarray, Boards]]
     """For each move the numbers of the games that were not over, and their positions, if they were kept."""
+    ends: Boards
+    """The last positions ``[games]``."""
 
 
 def play_games(black: Side, white: Side, starts: Boards, seed: int = 0, keep: bool = False, first: int = 0) -> Played:
@@ -189,7 +191,7 @@ def play_games(black: Side, white: Side, starts: Boards, seed: int = 0, keep: bo
                 states[rows] = chance
         advance(movers, opponents, blacks, squares, over)
     margins = np.array([final_score(mover, opponent) for mover, opponent in zip(movers, opponents, strict=True)])
-    return Played(np.where(blacks, margins, -margins), path)
+    return Played(np.where(blacks, margins, -margins), path, Boards(movers, opponents, blacks))
 
 
 def score_in_step(side: Side, other: Side, starts: Boards, seed: int = 0) -> float:

@@ -13,12 +13,15 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import numpy as np
 
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.errors import OthelloError
@@ -27,9 +30,10 @@ from othello_nn.learn.learner import Learner, TrainingError, is_out_of_memory, o
 from othello_nn.learn.runs import Run, versions
 from othello_nn.learn.td.statistics import LateMetrics
 from othello_nn.learn.watch.curves import curve, find_curve
+from othello_nn.learn.watch.ladder import ELO, rungs
 from othello_nn.learn.watch.logger import Logger, Silence
-from othello_nn.learn.watch.strength import SWH, Strength
-from othello_nn.nets import NetError, export
+from othello_nn.learn.watch.strength import Self, Strength
+from othello_nn.nets import Net, NetError, export
 from othello_nn.program import TRAIN, note
 from othello_nn.progress import Progress, progress
 from othello_nn.sparkline import can_show_sparkline, sparkline
@@ -60,11 +64,17 @@ class Summary:
     results: dict[str, float]
     """The last scores, by the short names of their curves."""
     curve: tuple[float, ...]
-    """The scores against SWH since the program was started."""
+    """The ratings on the ladder since the program was started."""
+    top: float
+    """The highest rung of the ladder."""
     interrupted: bool
     finished: bool
     unsaved: str = ""
     """Why the last save failed, if it did."""
+
+
+Frame = tuple[Self, Self | None]
+"""A net to be drawn, and its earlier self."""
 
 
 class Timer:
@@ -101,11 +111,26 @@ class Growth:
 
 
 class Film(Growth):
-    """Says when to draw: by a timer, and besides at 256 games, 1,024, 4,096 and so on: the same in all runs."""
+    """Says when to draw: by a timer, and at 256 games, 1,024, 4,096 and so on, the same in all runs.
+
+    These may follow each other faster than pictures are drawn: so the net is kept as it is then, and drawn later.
+    """
+
+    def __init__(self, timer: Timer, learner: Learner):
+        super().__init__(timer, learner)
+        self.frames: deque[Frame] = deque()
+        self._next = frame_after(learner.games)
+
+    def remember(self, strength: Strength) -> None:
+        """Asked after every step."""
+        games = self._learner.games
+        if games >= self._next:
+            self._next = frame_after(games)
+            self.frames.append((Self.of(games, self._learner.net()), strength.earlier(games)))
 
     @property
     def _grown(self) -> bool:
-        return self._learner.games >= frame_after(self._games)
+        return bool(self.frames)
 
 
 def frame_after(games: int) -> int:
@@ -211,7 +236,7 @@ class Trainer:
                 self._check_metrics()
                 self._logger.scalars(self._metrics, self.learner.games)
                 self.measure(last=True)
-                self.show()
+                self.show(last=True)
                 self._logger.projector(self.learner.net())
                 self.save()
                 self.group.barrier()
@@ -235,6 +260,7 @@ class Trainer:
             seconds,
             results,
             tuple(self._curve),
+            max(rungs().values()),
             self._stop,
             finished,
             self._unsaved,
@@ -283,6 +309,7 @@ class Trainer:
         self._warm = self._warm or time.monotonic()
         if self.is_rank_0:
             self.strength.remember(self.learner)
+            self.time_to_show.remember(self.strength)
         late = isinstance(metrics, LateMetrics) and not metrics.ready
         due = self.time_to_log.due()
         if late and not due:
@@ -312,20 +339,31 @@ class Trainer:
             found = self.strength.scores(self.learner, last)
             self.scores |= found
             self.time_to_measure.done(time.monotonic() - began)
-            if SWH in self.scores:
-                self._curve.append(self.scores[SWH])
+            if ELO in found:
+                self._curve.append(found[ELO])
             self._logger.scalars(found, self.learner.games)
             self._logger.flush()
 
-    def show(self) -> None:
-        """Pictures and histograms."""
-        if self.is_rank_0:
-            net, began = self.learner.net(), time.monotonic()
-            self._logger.scalars(self.learner.details(), self.learner.games)
-            earlier = self.strength.earlier(self.learner.games)
-            self._logger.pictures(net, self.learner.pictures(), self.learner.games, earlier)
-            self._logger.histograms(net, self.learner.games)
-            self.time_to_show.done(time.monotonic() - began)
+    def show(self, last: bool = False) -> None:
+        """Pictures and histograms: of the frames of the film that are due; else, and for the last time, of the net as it
+        is now."""
+        if not self.is_rank_0:
+            return
+        began, net, now = time.monotonic(), self.learner.net(), self.learner.games
+        frames = self.time_to_show.frames
+        is_now = last or not frames
+        for frame, before in frames:
+            if not (is_now and frame.games == now):
+                self._draw(frame.put_into(net), {}, frame.games, before)
+        frames.clear()
+        if is_now:
+            self._logger.scalars(self.learner.details(), now)
+            self._draw(net, self.learner.pictures(), now, self.strength.earlier(now))
+        self.time_to_show.done(time.monotonic() - began)
+
+    def _draw(self, net: Net, others: dict[str, np.ndarray], games: int, earlier: Self | None) -> None:
+        self._logger.pictures(net, others, games, earlier)
+        self._logger.histograms(net, games)
 
     def save(self) -> None:
         """The state, then the net, which is smaller and may fit where the state does not. If that fails, training goes
@@ -375,7 +413,7 @@ class Trainer:
             if (shown := find_curve(tag)).live:
                 line += f" {shown.short} {number:.{shown.digits}f}"
         if len(self._curve) > 1 and shutil.get_terminal_size().columns >= WIDE and can_show_sparkline(sys.stderr):
-            line += f" {sparkline(self._curve, 0, 1, SPARK)}"
+            line += f" {sparkline(self._curve, 0, max(1.0, *self._curve), SPARK)}"
         return line
 
 

@@ -207,7 +207,9 @@ class Plot:
         x_ticks: Sequence[float],
         y_ticks: Sequence[float],
         x_name: str,
+        x_words: Sequence[str] | None = None,
     ):
+        """``x_words`` are written at the ticks in place of their numbers."""
         self.sheet, self.box = sheet, box
         self.x_range, self.y_range = (x_ticks[0], x_ticks[-1]), (y_ticks[0], y_ticks[-1])
         left, top, width, height = box
@@ -215,10 +217,10 @@ class Plot:
             y = self.at(x_ticks[0], tick)[1]
             sheet.line([(left, y), (left + width, y)], GREY if tick == 0 else RULE)
             sheet.text(left - 8, y, f"{tick:g}", 11, "rm", GREY)
-        for tick in x_ticks:
+        for tick, words in zip(x_ticks, x_words or [f"{tick:g}" for tick in x_ticks], strict=True):
             x = self.at(tick, y_ticks[0])[0]
             sheet.line([(x, top), (x, top + height)], RULE)
-            sheet.text(x, top + height + 12, f"{tick:g}", 11, colour=GREY)
+            sheet.text(x, top + height + 12, words, 11, colour=GREY)
         sheet.text(left + width / 2, top + height + 30, x_name, 12, colour=GREY)
 
     def at(self, x: float, y: float) -> Point:

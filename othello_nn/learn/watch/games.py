@@ -23,7 +23,7 @@ CALIBRATION = curve(
 STRIP = curve("pictures/strip", "boards of a game that the net just played against its earlier self, with both opinions")
 GAMES, TORCH_GAMES, OPENING_PLIES = 192, 48, 7
 """Games against itself, each begun by so many random plies; fewer of a net that does not compile."""
-LARGEST_ERROR = 24
+LARGEST_ERROR = 28
 """Discs: the top of the scale."""
 COLUMNS, ROWS, EVERY = 6, 2, 5
 """Boards of a strip, one every so many moves."""
@@ -40,18 +40,18 @@ def picture_of_calibration(net: Net, seed: int = 0) -> np.ndarray:
         margins,
         empties,
         title="What it predicted and what came of it",
-        words=f"{count} games against itself at 1-ply. Above: how far the net was from their results. "
+        words=f"{count} games against itself at 1-ply, for black. Above: how far the net was from their results. "
         "Below: the mean result by what it said.",
         largest=LARGEST_ERROR,
     )
 
 
 def said_and_came(net: Net, played: Played) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of all positions of games: what the net says, the result, both for the side to move, and the empty squares."""
+    """Of all positions of games: what the net says, the result, both for black, and the empty squares."""
     boards = _joined([at for _, at in played.path])
     margins = np.concatenate([played.margins[games] for games, _ in played.path])
     empties = 64 - np.bitwise_count(boards.movers | boards.opponents).astype(np.int64)
-    return discs_of(net, boards), np.where(boards.blacks, margins, -margins), empties
+    return np.where(boards.blacks, 1, -1) * discs_of(net, boards), margins, empties
 
 
 def picture_of_strip(net: Net, games: int, earlier: Self, seed: int = 0) -> np.ndarray:
@@ -59,7 +59,7 @@ def picture_of_strip(net: Net, games: int, earlier: Self, seed: int = 0) -> np.n
     before = earlier.put_into(net)
     # Chance decides between equal moves only, so that each pair of nets has its own game, and the same one again.
     played = play_games(side_of(net), side_of(before), Boards.of([Position.start()]), seed, keep=True)
-    path = [at for _, at in played.path]
+    path = [*(at for _, at in played.path), played.ends]
     margin = int(played.margins[0])
     shown = [min(EVERY * (i + 1), len(path) - 1) for i in range(COLUMNS * ROWS)]
     step, below = (WIDTH - 2 * MARGIN + 16) / COLUMNS, 42

@@ -29,7 +29,7 @@ from othello_nn.kernels.parallel import in_threads
 from othello_nn.learn.td.rivals import opponent_evaluator
 from othello_nn.learn.watch.curves import curve
 
-RUNGS = {"random": 0, "wystan": 0, "iago": 0, "keyano": 0, "swh": 0, "champion": 0}
+RUNGS = {"random": 0, "wystan": 244, "swh": 409, "keyano": 505, "iago": 554, "champion": 826}
 """Elo of each, by ``python benchmarks/run.py ladder``."""
 PLIES = 7
 """Random ones that a game begins with."""
@@ -46,7 +46,7 @@ RUNG = curve("ladder/*", "score at 1-ply against a rung of the ladder, from rand
 LEOUSKI = curve(
     "score/leouski",
     "Leouski's curve: score against wystan from all 60 openings of four plies, both colours, both at depth 2",
-    short="wystan at depth 2",
+    short="leouski",
 )
 REST = 10
 """The ladder is climbed again after so many times as long as it took: a tenth of the time at most."""

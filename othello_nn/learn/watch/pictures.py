@@ -48,7 +48,7 @@ COEFFICIENTS = curve("pictures/coefficients", "application coefficients, or the 
 STAGES = curve("pictures/stages", "what each shape contributes to the score, in discs, by stage")
 MOST_MAPS, MOST_SHAPES, MOST_PARTS = 12, 16, 6
 """Of what there is more of, so much is shown."""
-SQUARE_LIMIT, EDGE_LIMIT, CONTRIBUTION_LIMIT = 8.0, 16.0, 6.0
+SQUARE_LIMIT, EDGE_LIMIT, CONTRIBUTION_LIMIT = 6.0, 16.0, 6.0
 """Discs with the full colour, and beyond. Colours mean the same in all pictures, so that TensorBoard's slider shows a net
 grow; the numbers are written beside them."""
 
