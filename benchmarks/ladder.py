@@ -24,7 +24,9 @@ def play_rungs(double_games: int, seed: int = SEED) -> tuple[dict[tuple[str, str
     pairs = list(combinations(names, 2))
     for name in names:
         rung(name)  # made before threads ask for it
-    found = in_threads(lambda pair: score_in_step(rung(pair[0]), rung(pair[1]), starts, seed), pairs, os.cpu_count() or 1)
+    found = in_threads(
+        lambda pair: score_in_step(rung(pair[0]), rung(pair[1]), starts, seed), pairs, os.cpu_count() or 1
+    )
     scores = dict(zip(pairs, found, strict=True))
     games = np.full((len(names), len(names)), 2 * double_games)
     np.fill_diagonal(games, 0)
@@ -53,5 +55,10 @@ def ladder(settings: Settings) -> Report:
     wrong = ", ".join(f"{name} is {elos[name]:.0f}, not {RUNGS[name]}" for name in off)
     failure = f"RUNGS in learn/watch/ladder.py: {wrong}" if wrong and not settings.quick else None
     return Report(
-        max(elos.values()), "Elo of the champion at 1-ply", table, {"elo": elos}, {"double_games": double_games}, failure
+        max(elos.values()),
+        "Elo of the champion at 1-ply",
+        table,
+        {"elo": elos},
+        {"double_games": double_games},
+        failure,
     )

@@ -69,7 +69,7 @@ def picture_of_curve(points: list[Point]) -> np.ndarray:
     sheet = Sheet(
         HEIGHT,
         "A net grows up",
-        "Elo at 1-ply of the net that python train.py teaches, with its 95% interval; dashed: those it is rated against.",
+        "Elo at 1-ply of the net that python train.py teaches, with its 95% interval. Dashed: those it is rated by.",
     )
     field = (MARGIN + 40, HEADER, WIDTH - 2 * MARGIN - 140, HEIGHT - HEADER - 52)
     plot = Plot(sheet, field, ticks, range(0, 901, 100), "games learnt from", words)

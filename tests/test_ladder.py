@@ -89,7 +89,9 @@ def test_games_are_legal_to_their_ends():
             following = [before.play(move) for move in before.legal_moves]
             following += [each.play("pass") for each in following if each.must_pass]
             # At the end it does not matter whose turn it would be.
-            assert after in following or (after.is_over and after.black_discs in {each.black_discs for each in following})
+            assert after in following or (
+                after.is_over and after.black_discs in {each.black_discs for each in following}
+            )
         assert last.is_over
         assert last.black_score() == played.margins[game]
 

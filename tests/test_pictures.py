@@ -354,7 +354,9 @@ def test_colours_mean_the_same_in_all_pictures(sheets):
         pictures(fill(NTupleNet("patterns", stages=6), size))
     half = len(sheets) // 2
     for first, second in zip(sheets[:half], sheets[half:], strict=True):
-        bars = [[label.words for label in sheet.labels if label.box[1] > sheet.height - LEGEND] for sheet in (first, second)]
+        bars = [
+            [label.words for label in sheet.labels if label.box[1] > sheet.height - LEGEND] for sheet in (first, second)
+        ]
         assert bars[0] == bars[1]
 
 
@@ -386,7 +388,6 @@ def test_games_are_drawn(net, sheets):
     assert "1,024 games" in words
     assert "with 64." in words
     assert any(ending in words for ending in ("Black wins", "White wins", "draw"))
-
 
 
 # The game.

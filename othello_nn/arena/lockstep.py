@@ -2,9 +2,9 @@
 
     score_in_step(CompiledSide(evaluator), CompiledSide(other), random_starts(100, 7, seed=1))
 
-``league.py`` compiles a kernel for every pair of evaluators. Here each side has a kernel of its own, so that a new kind of
-net costs one compilation to meet any number of opponents; and a side may be anything that names moves for positions, such
-as a net that does not compile. A side looks one ply ahead, or two.
+``league.py`` compiles a kernel for every pair of evaluators. Here each side has a kernel of its own, so that a new kind
+of net costs one compilation to meet any number of opponents; and a side may be anything that names moves for positions,
+such as a net that does not compile. A side looks one ply ahead, or two.
 """
 
 from __future__ import annotations
@@ -144,8 +144,9 @@ class Boards:
 
     @classmethod
     def of(cls, positions: Sequence[Position]) -> Boards:
-        sides = (np.array([getattr(each, side) for each in positions], np.uint64) for side in ("mover", "opponent"))
-        return cls(*sides, np.array([each.black_to_move for each in positions], bool))
+        movers = np.array([each.mover for each in positions], np.uint64)
+        opponents = np.array([each.opponent for each in positions], np.uint64)
+        return cls(movers, opponents, np.array([each.black_to_move for each in positions], bool))
 
     def where(self, rows: np.ndarray) -> Boards:
         return Boards(self.movers[rows], self.opponents[rows], self.blacks[rows])

@@ -312,6 +312,9 @@ def _report(summary: Summary, as_json: bool, out: TextIO) -> None:
         curve, first = summary.curve, summary.curve[0]
         shown = len(curve) > 2 and can_show_sparkline(out)
         grown = f"{sparkline(curve, 0, max(1.0, *curve))}  {first:.0f} to " if shown else ""
-        print(f"Elo:              {grown}{elo:.0f} on the ladder from random (0) to champion ({summary.top:.0f})", file=out)
+        print(
+            f"Elo:              {grown}{elo:.0f} on the ladder from random (0) to champion ({summary.top:.0f})",
+            file=out,
+        )
     print(f"let it play:      {command(PLAY)} match {run.player} swh", file=out)
     print(f"ask it:           {command(PLAY)} bestmove start --player {run.player}", file=out)

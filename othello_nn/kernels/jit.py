@@ -233,7 +233,8 @@ class _Typed(CPUDispatcher):
     def _compile_for_args(self, *arguments, **keywords):
         """The first call from Python; Numba calls what is returned."""
         self._make()
-        return next(iter(self.overloads.values())).entry_point
+        made: Any = next(iter(self.overloads.values()))
+        return made.entry_point
 
     def get_call_template(self, args, kws):
         """The first call in a kernel."""
@@ -244,8 +245,9 @@ class _Typed(CPUDispatcher):
 def kernel(signature: str | None = None, *, cached: bool = True, inline: bool = False):
     """Compile a function for the search: cached, free of the GIL, C's division, no bounds checks.
 
-    With a signature it is compiled (or loaded) for these types only, when it is first used; explicit types are also what
-    keeps cached recursion sound. Without one, it is compiled for each evaluator type that calls it. ``cached=False`` is for a
+    With a signature it is compiled (or loaded) for these types only, when it is first used; explicit types are also
+    what keeps cached recursion sound. Without one, it is compiled for each evaluator type that calls it.
+    ``cached=False`` is for a
     function made inside another, which a cache could not find again; its callers keep a copy of it in theirs. With
     ``inline`` its code always becomes a part of its callers'; by itself LLVM does not do so with every small function
     that returns a tuple, which then goes through memory (4 % of a random game for ``chance.random_move``).

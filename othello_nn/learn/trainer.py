@@ -42,8 +42,8 @@ LOG_SECONDS = 1.0
 PLAIN_SECONDS = 10.0
 """Between two lines of a run whose progress goes to a file."""
 FIRST_FRAME, FRAMES_APART = 256, 4
-"""The net is drawn at so many games and whenever it has so many times as many, so that TensorBoard's slider is a film of
-the run. Early on much is learnt in a moment."""
+"""The net is drawn at so many games and whenever it has so many times as many, so that TensorBoard's slider is a film
+of the run. Early on much is learnt in a moment."""
 SPARED = 5
 """That waits until so many times the duration of the last time has passed: it takes a sixth of the time."""
 WIDE, SPARK = 100, 12
@@ -345,8 +345,8 @@ class Trainer:
             self._logger.flush()
 
     def show(self, last: bool = False) -> None:
-        """Pictures and histograms: of the frames of the film that are due; else, and for the last time, of the net as it
-        is now."""
+        """Pictures and histograms: of the frames of the film that are due; else, and for the last time, of the net as
+        it is now."""
         if not self.is_rank_0:
             return
         began, net, now = time.monotonic(), self.learner.net(), self.learner.games

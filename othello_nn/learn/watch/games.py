@@ -1,4 +1,4 @@
-"""Pictures of games that a net plays for them: what it said and what came of it, and a game against its earlier self."""
+"""Pictures of games that a net plays for them: what it said and what came of it; a game against its earlier self."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ CALIBRATION = curve(
     "pictures/calibration",
     "games of the net against itself: error by empty squares, and the real margin by the one that it predicted",
 )
-STRIP = curve("pictures/strip", "boards of a game that the net just played against its earlier self, with both opinions")
+STRIP = curve(
+    "pictures/strip", "boards of a game that the net just played against its earlier self, with both opinions"
+)
 GAMES, TORCH_GAMES, OPENING_PLIES = 192, 48, 7
 """Games against itself, each begun by so many random plies; fewer of a net that does not compile."""
 LARGEST_ERROR = 28

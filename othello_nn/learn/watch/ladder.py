@@ -1,12 +1,12 @@
 """How strong is it, in one number? An Elo rating against a ladder of opponents that never change.
 
-A score against one opponent says little: it is soon near 1, or it is that of a specialist. The ladder has six rungs, each at
-1-ply, and the games begin with random plies. Their ratings are those of a round robin among them, with random moves at 0
-(``python benchmarks/run.py ladder`` plays it again); a net's rating is the one that makes its results against them
+A score against one opponent says little: it is soon near 1, or it is that of a specialist. The ladder has six rungs,
+each at 1-ply, and the games begin with random plies. Their ratings are those of a round robin among them, with random
+moves at 0 (``python benchmarks/run.py ladder`` plays it again); a net's rating is the one that makes its results against them
 likeliest. Since the rungs' ratings are fixed, those of all runs can be compared.
 
-Beside it *Leouski's curve*: wins against ``wystan`` from all his 60 openings, both sides at depth 2, as he watched his nets
-grow.
+Beside it *Leouski's curve*: wins against ``wystan`` from all his 60 openings, both sides at depth 2, as he watched his
+nets grow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -94,9 +95,10 @@ class Ladder:
 
     def _make(self, evaluator: Evaluator | None) -> None:
         start = Boards.of([Position.start()])
-        wanted = [lambda name=name: rung(name) for name in rungs()]
+        wanted: list[Callable[[], CompiledSide]] = [partial(rung, name) for name in rungs()]
         if evaluator is not None:
-            wanted += [lambda: rung("wystan", 2), lambda: CompiledSide(evaluator), lambda: CompiledSide(evaluator, 2)]
+            own = [partial(CompiledSide, evaluator, plies) for plies in (1, 2)]
+            wanted = [*own, *wanted, partial(rung, "wystan", 2)]
         for make in wanted:
             if not self._given_up:
                 make().squares(start.movers, start.opponents, True, np.zeros(1, np.uint64))

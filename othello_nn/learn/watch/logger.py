@@ -93,8 +93,9 @@ class Logger:
             for name, value in flat(config.as_dict()).items()
             if name not in ("description", "net.tuples") and value is not None
         }
+        writer: Any = self._writer.file_writer
         for summary in hparams(plain, dict.fromkeys(COMPARED, 0.0)):
-            self._write(self._writer.file_writer.add_summary, summary)  # type: ignore[union-attr]
+            self._write(writer.add_summary, summary)
 
     def projector(self, net: Net) -> None:
         """The vectors of an embedding net for TensorBoard's projector, in place of those that were there before."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 
 from othello_nn.engine.leaf.shapes import symmetric_placements
 from othello_nn.game.syntax import parse_square, square_name
@@ -44,7 +45,7 @@ def shape_name(squares: Sequence[int]) -> str:
     ordered = _smallest(squares)
     if len(ordered) <= FEW:
         return " ".join(map(square_name, ordered))
-    steps = {after - before for before, after in zip(ordered, ordered[1:], strict=False)}
+    steps = {after - before for before, after in pairwise(ordered)}
     if len(steps) == 1 and steps <= {1, 7, 8, 9}:
         return f"{square_name(ordered[0])} to {square_name(ordered[-1])}"
     return f"{len(ordered)} from {square_name(ordered[0])}"

@@ -49,8 +49,8 @@ STAGES = curve("pictures/stages", "what each shape contributes to the score, in 
 MOST_MAPS, MOST_SHAPES, MOST_PARTS = 12, 16, 6
 """Of what there is more of, so much is shown."""
 SQUARE_LIMIT, EDGE_LIMIT, CONTRIBUTION_LIMIT = 6.0, 16.0, 6.0
-"""Discs with the full colour, and beyond. Colours mean the same in all pictures, so that TensorBoard's slider shows a net
-grow; the numbers are written beside them."""
+"""Discs with the full colour, and beyond. Colours mean the same in all pictures, so that TensorBoard's slider shows a
+net grow; the numbers are written beside them."""
 
 
 def pictures(net: Net, sample: Sequence[Position] | None = None) -> dict[str, np.ndarray]:
@@ -292,10 +292,10 @@ def _picture_of_stages(net: Net) -> Sheet | None:
     first = parts[0][1]
     values = np.stack([contributions(each) for _, each in parts])  # [parts, shapes, stages]
     most = MOST_SHAPES if len(parts) == 1 else MOST_SHAPES // 2
-    shown = range(len(first.tuples))
+    shown = list(range(len(first.tuples)))
     of_all = ""
     if len(first.tuples) > most:
-        shown = sorted(np.argsort(-np.nan_to_num(values).mean((0, 2)), kind="stable")[:most])
+        shown = sorted(np.argsort(-np.nan_to_num(values).mean((0, 2)), kind="stable")[:most].tolist())
         of_all = f" The {most} of {len(first.tuples)} shapes with the largest."
     row, left, top = 30, MARGIN + 140, HEADER
     above = 20 if parts[0][0] else 4
@@ -311,7 +311,7 @@ def _picture_of_stages(net: Net) -> Sheet | None:
         for i, shape in enumerate(shown):
             _draw_shape(sheet, MARGIN, top + above + i * row, (row - 4) / 8, each.tuples[shape])
             sheet.text(left - 8, top + above + (i + 0.5) * row - 2, shape_name(each.tuples[shape]), 11, "rm")
-        _draw_stage_cells(sheet, each, left, top + above, row, values[part, list(shown)])
+        _draw_stage_cells(sheet, each, left, top + above, row, values[part, shown])
         top += part_height
     drawing.draw_legend(sheet, CONTRIBUTION_LIMIT, "discs", "", "", drawing.rising)
     return sheet
@@ -323,9 +323,7 @@ def _draw_shape(sheet: Sheet, left: float, top: float, cell: float, squares: Seq
         sheet.box(left + square % 8 * cell, top + square // 8 * cell, cell - 0.67, cell - 0.67, fill)
 
 
-def _draw_stage_cells(
-    sheet: Sheet, net: NTupleNet, left: float, top: float, row: float, values: np.ndarray
-) -> None:
+def _draw_stage_cells(sheet: Sheet, net: NTupleNet, left: float, top: float, row: float, values: np.ndarray) -> None:
     """``values`` ``[shapes, stages]``, the opening on the left."""
     width = (WIDTH - MARGIN - left) / net.stages
     every = math.ceil(46 / width)
