@@ -1,8 +1,8 @@
 """What each shape of an n-tuple net has to do with its scores, whatever its cells hold, and the vectors of embeddings.
 
 The size of weights says little: large ones may stand where no game comes, or cancel each other. A shape's
-*contribution* is what the net's value would change by, in discs, if the shape said what it says on the average instead of what it says
-here, all its placements together: the mean size of that over positions of random games. It means the same for sums of
+*contribution* is what the net's value would change by, in discs, if the shape said what it says on the average instead
+of what it says here, all its placements together: the mean size of that over positions of random games. It means the same for sums of
 tables and for embeddings with a network behind them.
 """
 

@@ -38,7 +38,7 @@ def expand(movers, opponents, next_movers, next_opponents, squares, starts):
 
 
 class TorchSide:
-    """A net at 1-ply, asked about all moves of all positions at once, where it is. Of equal moves the first is taken."""
+    """A net at 1-ply, asked about all moves of all positions at once, where it is. Of equals the first is taken."""
 
     def __init__(self, net: Net):
         self.net = net
