@@ -2,8 +2,8 @@
 
 The size of weights says little: large ones may stand where no game comes, or cancel each other. A shape's
 *contribution* is what the net's value would change by, in discs, if the shape said what it says on the average instead
-of what it says here, all its placements together: the mean size of that over positions of random games. It means the same for sums of
-tables and for embeddings with a network behind them.
+of what it says here, all its placements together: the mean size of that over positions of random games. It means the
+same for sums of tables and for embeddings with a network behind them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A score against one opponent says little: it is soon near 1, or it is that of a specialist. The ladder has six rungs,
 each at 1-ply, and the games begin with random plies. Their ratings are those of a round robin among them, with random
-moves at 0 (``python benchmarks/run.py ladder`` plays it again); a net's rating is the one that makes its results against
-them likeliest. Since the rungs' ratings are fixed, those of all runs can be compared.
+moves at 0 (``python benchmarks/run.py ladder`` plays it again); a net's rating is the one that makes its results
+against them likeliest. Since the rungs' ratings are fixed, those of all runs can be compared.
 
 Beside it *Leouski's curve*: wins against ``wystan`` from all his 60 openings, both sides at depth 2, as he watched his
 nets grow.
