@@ -10,13 +10,21 @@ import pytest
 import torch
 from strategies import FINISHED
 
+from othello_nn.arena.lockstep import play_games, random_starts
+from othello_nn.engine.leaf.shapes import symmetric_placements
 from othello_nn.game import rules
 from othello_nn.game.position import Position
 from othello_nn.game.syntax import parse_square
 from othello_nn.learn.watch import drawing, probes
-from othello_nn.learn.watch.drawing import Plot, Sheet, diverging, draw_board, nice_limit, short
+from othello_nn.learn.watch.contributions import contributions, table_vectors
+from othello_nn.learn.watch.drawing import LEGEND, Plot, Sheet, diverging, draw_board, nice_limit, short
+from othello_nn.learn.watch.games import picture_of_calibration, picture_of_strip, said_and_came
+from othello_nn.learn.watch.naming import shape_name
 from othello_nn.learn.watch.pictures import pictures
-from othello_nn.nets import Doubled, Net, NTupleNet, Staged, TriangleNet, make_net
+from othello_nn.learn.watch.sides import side_of
+from othello_nn.learn.watch.strength import Self
+from othello_nn.nets import DenseNet, Doubled, Net, NTupleNet, Staged, TriangleNet, make_net
+from othello_nn.nets.tuple_sets import tuple_set
 
 ALWAYS = {"squares", "edges", "game"}
 KINDS = {
@@ -283,13 +291,103 @@ def test_a_map_is_laid_out_on_all_triangles():
         assert {board[parse_square(name)] for name in names.split()} == {value}
 
 
-def test_sizes_of_weights_leave_out_cells_never_learnt():
-    net = NTupleNet([[0, 1], [9]], stages=2)
+@pytest.mark.parametrize("options", [{}, {"view": "negation"}, {"shared": True}])
+def test_a_shape_contributes_what_the_value_would_lose(options):
+    """A constant and a table that says the same of everything contribute nothing, however large they are."""
+    net = NTupleNet([[0], [9]], stages=2, **options)
     with torch.no_grad():
-        net.weight[0, 1:4] = torch.tensor([2.0, -4.0, 0.0])
-        net.weight[1, -1] = -0.5
-        net.weight[:, 0] = 100.0  # the constant belongs to no shape
-    np.testing.assert_allclose(probes.weight_sizes(net), [[3.0, 0.0], [0.0, 0.5]])
+        net.weight[:, 0] = 100.0
+        net.weight[:, net.shapes.table_starts[1] :] = 50.0
+        net.weight[1, net.shapes.table_starts[0]] = -2.0
+        net.weight[1, net.shapes.table_starts[0] + 2] = 2.0
+    found = contributions(net)
+    assert found.shape == (2, 2)
+    np.testing.assert_allclose(found[1], 0, atol=1e-4)
+    assert found[0, 1] > 0.1, "the first half of the game, in which corners are taken now and then"
+    np.testing.assert_allclose(found[0, 0], 0, atol=1e-4)
+
+
+def test_contributions_of_embeddings_are_in_discs():
+    """An embedding net whose first number is the sum and whose network adds nothing is a linear one."""
+    linear, vectors = NTupleNet("edges", stages=3), NTupleNet("edges", stages=3, dim=4)
+    fill(linear, 0.5)
+    with torch.no_grad():
+        vectors.weight.zero_()
+        vectors.weight[..., 0] = linear.weight
+    np.testing.assert_allclose(contributions(vectors), contributions(linear), rtol=1e-4)
+
+
+def test_vectors_are_those_of_the_contents_they_are_named_by():
+    net = fill(NTupleNet("edges+all-1", stages=2, dim=4), 0.1)
+    found = table_vectors(net)
+    assert found.shape == "edge and 2 X"
+    assert found.vectors.shape == (len(found.contents), 4)
+    assert len(set(found.contents)) == len(found.contents) > 50
+    where = found.contents.index("-" * 10)
+    middle = net.shapes.table_starts[0] + (3**10 - 1) // 2
+    np.testing.assert_allclose(found.vectors[where], net.weight[1, middle].detach().numpy())
+    own = next(each for each in found.contents if each.count("X") == 1 and "O" not in each)
+    cell = middle + 3 ** own.index("X")
+    np.testing.assert_allclose(
+        found.vectors[found.contents.index(own)], net.weight[1, cell].detach().numpy(), rtol=1e-5
+    )
+    assert np.isfinite(found.worths).all()
+    assert found.worths.std() > 0
+
+
+@pytest.mark.parametrize("set_name", ["patterns", "wide"])
+def test_every_shape_of_ours_has_a_name_of_its_own(set_name):
+    names = [shape_name(squares) for squares in tuple_set(set_name)]
+    assert len(set(names)) == len(names)
+    assert not any(" from " in name for name in names)
+    for squares in tuple_set(set_name):
+        for image in symmetric_placements(squares):
+            assert shape_name(image) == shape_name(squares)
+
+
+# Games.
+
+
+def test_colours_mean_the_same_in_all_pictures(sheets):
+    """Two frames of a film: another net, the same scale."""
+    for size in (0.01, 2.0):
+        pictures(fill(NTupleNet("patterns", stages=6), size))
+    half = len(sheets) // 2
+    for first, second in zip(sheets[:half], sheets[half:], strict=True):
+        bars = [
+            [label.words for label in sheet.labels if label.box[1] > sheet.height - LEGEND] for sheet in (first, second)
+        ]
+        assert bars[0] == bars[1]
+
+
+def test_what_a_net_said_is_beside_what_came_of_it():
+    net = corner_net(5.0, -5.0)
+    side = side_of(net)
+    played = play_games(side, side, random_starts(4, 7, 1), 1, keep=True)
+    said, came, empties = said_and_came(net, played)
+    assert len(said) == len(came) == len(empties) == sum(len(numbers) for numbers, _ in played.path)
+    assert set(came.tolist()) <= set(played.margins.tolist())
+    assert empties.max() <= 53
+    at = played.path[-1][1].where(np.array([0]))
+    corners_of = [int(each[0]) & 0x8100000000000081 for each in (at.movers, at.opponents)]
+    lead = 5.0 * (corners_of[0].bit_count() - corners_of[1].bit_count()) * (1 if at.blacks[0] else -1)
+    row = sum(len(numbers) for numbers, _ in played.path[:-1])
+    assert said[row] == pytest.approx(lead)
+
+
+@pytest.mark.parametrize("net", [NTupleNet("patterns", stages=2), TriangleNet(maps=2), DenseNet()])
+def test_games_are_drawn(net, sheets):
+    fill(net, 0.2)
+    before = Self.of(64, fill(make_net(net.config), 0.1))
+    assert picture_of_calibration(net).shape[1:] == (900, 3)
+    strip = picture_of_strip(net, 1024, before)
+    assert strip.shape[1:] == (900, 3)
+    for sheet in sheets:
+        check_labels(sheet)
+    words = " ".join(label.words for label in sheets[-1].labels)
+    assert "1,024 games" in words
+    assert "with 64." in words
+    assert any(ending in words for ending in ("Black wins", "White wins", "draw"))
 
 
 # The game.

@@ -32,9 +32,13 @@ from othello_nn.learn.make import make_learner
 from othello_nn.learn.runs import Run
 from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.torch_learner import TorchLearner
-from othello_nn.learn.trainer import Growth, Timer, Trainer
+from othello_nn.learn.trainer import Film, Growth, Timer, Trainer
 from othello_nn.learn.watch import curves
+from othello_nn.learn.watch.ladder import RUNGS
 from othello_nn.learn.watch.logger import LAYOUT, Logger
+from othello_nn.learn.watch.probes import is_symmetric
+from othello_nn.learn.watch.strength import Strength
+from othello_nn.nets import make_net
 from othello_nn.players import make_player
 from othello_nn.progress import progress
 
@@ -602,7 +606,12 @@ def test_the_curves_of_a_run(train_and_draw, name):
         assert any(re.fullmatch(pattern, tag) for tag in scalars) or name == "backwards", pattern
     for tag in scalars | images | histograms | texts:
         assert curves.find_curve(tag)
-    assert {"score/random", "score/swh", "score/earlier"} <= scalars
+    assert {f"score/{each}" for each in ("random", "swh", "earlier", "leouski")} <= scalars
+    assert {"elo/ladder", "elo/low", "elo/high"} <= scalars
+    assert {tag for tag in scalars if tag.startswith("ladder/")} == {f"ladder/{rung}" for rung in RUNGS}
+    assert events.Scalars("elo/ladder")[-1].step == events.Scalars("score/swh")[-1].step, "the last is measured in full"
+    assert {"pictures/calibration", "pictures/strip"} <= images
+    assert {"_hparams_/experiment", "_hparams_/session_start_info"} <= events.summary_metadata.keys()
     assert "values/discs" in histograms
     assert any(tag.startswith("weights/") for tag in histograms)
     pictures = {"pictures/squares", "pictures/edges", "pictures/game"}
@@ -632,6 +641,59 @@ def test_points_after_the_state_are_taken_back(train):
     assert (steps[0], steps[-1]) == (0, 96)
     assert steps == sorted(steps)
     assert 64 in steps
+
+
+def test_the_film_has_a_frame_at_256_games_and_fourfold():
+    """However fast they follow each other: what cannot be drawn at once is drawn later, as it was."""
+
+    class Counted:
+        games = 0
+
+        def net(self):
+            return make_net({"kind": "ntuple", "tuples": "all-1"})
+
+    learner = Counted()
+    film = Film(Timer(1000.0), learner)
+    film.done(1000.0)  # the last picture took long: no new one is drawn for hours
+    for games in range(0, 5000, 128):
+        learner.games = games
+        film.remember(Strength(1, 1, 1))
+        assert not film.due()
+    assert [frame.games for frame, _ in film.frames] == [256, 1024, 4096]
+    film.done(0.0)
+    assert film.due()
+
+
+def test_vectors_of_an_embedding_net_are_there_for_the_projector(tmp_path):
+    logger = Logger(tmp_path)
+    logger.projector(make_net({"kind": "ntuple", "tuples": "edges", "dim": 4}))
+    logger.close()
+    vectors = (tmp_path / "vectors.tsv").read_text().splitlines()
+    labels = (tmp_path / "vectors-contents.tsv").read_text().splitlines()
+    assert len(labels) == len(vectors) + 1
+    assert {len(line.split("\t")) for line in vectors} == {4}
+    assert {len(line.split("\t")) for line in labels} == {5}
+    assert 'tensor_path: "vectors.tsv"' in (tmp_path / "projector_config.pbtxt").read_text()
+
+
+def test_a_linear_net_has_no_vectors(tmp_path):
+    logger = Logger(tmp_path)
+    logger.projector(make_net({"kind": "ntuple", "tuples": "edges"}))
+    logger.close()
+    assert not list(tmp_path.glob("*.tsv"))
+
+
+def test_the_net_is_measured_as_it_is_saved():
+    """Live and at the end: with what was learnt from either side of a mirror put together."""
+    config = load_preset("quick").changed(["td.batch_games=64"])
+    learner = make_learner(config, "cpu", Group(), 1)
+    for _ in range(3):
+        learner.step()
+    strength = Strength(20, 1, 1)
+    assert is_symmetric(learner.net())
+    live, last = (strength.scores(learner, last)["score/swh"] for last in (False, True))
+    assert live == last
+    strength.ladder.close()
 
 
 def test_unknown_tags_are_refused(tmp_path):

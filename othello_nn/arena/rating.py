@@ -72,3 +72,25 @@ def _connected(met: np.ndarray) -> list[set[int]]:
         touching = [group for group in groups if group & linked]
         groups = [group for group in groups if not group & linked] + [linked.union(*touching)]
     return groups
+
+
+def rating_among(points: np.ndarray, games: np.ndarray, known: np.ndarray) -> Rating:
+    """The rating of one player that scored ``points[j]`` in ``games[j]`` games against players of ``known`` ratings.
+
+    These stay as they are, so that ratings found at different times can be compared. With each of them one more game is
+    counted, a draw, as in ``ratings``. The interval is that of the chance in these games: where strength is not one
+    number, as always, other opponents would give another rating.
+    """
+    played = np.asarray(games, float) + np.where(np.asarray(games) > 0, PRIOR_GAMES, 0)
+    won = np.asarray(points, float) + np.where(played > 0, PRIOR_GAMES / 2, 0)
+    levels, strength = np.asarray(known, float) / ELO, 0.0
+    curvature = 0.0
+    for _ in range(STEPS):
+        expected = 1 / (1 + np.exp(levels - strength))
+        curvature = float((played * expected * (1 - expected)).sum())
+        step = float((won - played * expected).sum()) / max(curvature, 1e-300)
+        strength += max(-1.0, min(1.0, step))
+        if abs(step) < TOLERANCE:
+            break
+    spread = Z_95 / math.sqrt(max(curvature, 1e-300))
+    return Rating(*(ELO * x for x in (strength, strength - spread, strength + spread)))

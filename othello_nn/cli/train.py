@@ -45,7 +45,7 @@ examples:
   python train.py --net examples/resnet.py:ResNet --set net.width=64 --run mynet-1      any nn.Module of your own
   python train.py --resume triangle-1                   go on where it stopped
   torchrun --nproc-per-node 2 {torchrun_program()} --preset triangle
-  tensorboard --logdir runs                             watch
+  tensorboard --logdir runs --samples_per_plugin images=200     watch, with all pictures
   python train.py --compare quick-1 quick-2 --picture curves.svg
 
 A run is a folder in runs/: curves, the state to resume from, and net.safetensors, which is a player:
@@ -131,7 +131,7 @@ class Job:
         begun = f", from {learner.games:,} {learner.unit} on" if learner.games else ""
         print(f"{_in_a_line(self.config)}; all settings: {run.folder / CONFIG_FILE}", file=sys.stderr)
         print(f"{run.folder}: {net.title} net of {count:,} weights on {where}{begun}", file=sys.stderr)
-        print(f"watch: tensorboard --logdir {run.folder.parent}", file=sys.stderr, flush=True)
+        print(f"watch: tensorboard --logdir {run.folder.parent} {FILM}", file=sys.stderr, flush=True)
 
 
 def _in_a_line(config: Config) -> str:
@@ -141,6 +141,8 @@ def _in_a_line(config: Config) -> str:
     return ", ".join(told)
 
 
+FILM = "--samples_per_plugin images=200"
+"""Without it TensorBoard shows ten pictures of a run at most, drawn by lot."""
 Loop = Callable[[Job], "Summary"]
 """``train.train``, which stands where people look for it, outside the package."""
 
@@ -305,9 +307,15 @@ def _report(summary: Summary, as_json: bool, out: TextIO) -> None:
     print(f"play against it:  {command(PLAY)} --player {run.player}", file=out)
     print(f"{run.name}: {how}", file=out)
     print(f"{summary.games:,} {summary.unit} in {summary.seconds:.0f} s", file=out)
+    elo = scores.pop("elo", None)
     print("scores at 1-ply: " + ", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=out)
-    if len(summary.curve) > 2 and can_show_sparkline(out):
-        first, last = summary.curve[0], summary.curve[-1]
-        print(f"against swh:      {sparkline(summary.curve, 0, 1)}  {first:.2f} to {last:.2f}", file=out)
+    if elo is not None:
+        curve, first = summary.curve, summary.curve[0]
+        shown = len(curve) > 2 and can_show_sparkline(out)
+        grown = f"{sparkline(curve, 0, max(1.0, *curve))}  {first:.0f} to " if shown else ""
+        print(
+            f"Elo:              {grown}{elo:.0f} on the ladder from random (0) to champion ({summary.top:.0f})",
+            file=out,
+        )
     print(f"let it play:      {command(PLAY)} match {run.player} swh", file=out)
     print(f"ask it:           {command(PLAY)} bestmove start --player {run.player}", file=out)

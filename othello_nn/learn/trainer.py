@@ -13,12 +13,15 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import numpy as np
 
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.errors import OthelloError
@@ -27,9 +30,10 @@ from othello_nn.learn.learner import Learner, TrainingError, is_out_of_memory, o
 from othello_nn.learn.runs import Run, versions
 from othello_nn.learn.td.statistics import LateMetrics
 from othello_nn.learn.watch.curves import curve, find_curve
+from othello_nn.learn.watch.ladder import ELO, rungs
 from othello_nn.learn.watch.logger import Logger, Silence
-from othello_nn.learn.watch.strength import SWH, Strength
-from othello_nn.nets import NetError, export
+from othello_nn.learn.watch.strength import Self, Strength
+from othello_nn.nets import Net, NetError, export
 from othello_nn.program import TRAIN, note
 from othello_nn.progress import Progress, progress
 from othello_nn.sparkline import can_show_sparkline, sparkline
@@ -37,9 +41,9 @@ from othello_nn.sparkline import can_show_sparkline, sparkline
 LOG_SECONDS = 1.0
 PLAIN_SECONDS = 10.0
 """Between two lines of a run whose progress goes to a file."""
-DOUBLING, FOURFOLD = 2, 4
-"""Early on much is learnt in a moment: the net is measured again when it has so many times the games, and drawn again,
-so that TensorBoard's slider is a film of the run."""
+FIRST_FRAME, FRAMES_APART = 256, 4
+"""The net is drawn at so many games and whenever it has so many times as many, so that TensorBoard's slider is a film
+of the run. Early on much is learnt in a moment."""
 SPARED = 5
 """That waits until so many times the duration of the last time has passed: it takes a sixth of the time."""
 WIDE, SPARK = 100, 12
@@ -60,11 +64,17 @@ class Summary:
     results: dict[str, float]
     """The last scores, by the short names of their curves."""
     curve: tuple[float, ...]
-    """The scores against SWH since the program was started."""
+    """The ratings on the ladder since the program was started."""
+    top: float
+    """The highest rung of the ladder."""
     interrupted: bool
     finished: bool
     unsaved: str = ""
     """Why the last save failed, if it did."""
+
+
+Frame = tuple[Self, Self | None]
+"""A net to be drawn, and its earlier self."""
 
 
 class Timer:
@@ -81,20 +91,58 @@ class Timer:
 
 
 class Growth:
-    """Says when to measure or to draw: by a timer, and besides whenever the learner has so many times the games."""
+    """Says when to measure: by a timer, and besides whenever the learner has twice the games."""
 
-    def __init__(self, timer: Timer, learner: Learner, factor: int = DOUBLING):
-        self._timer, self._learner, self._factor = timer, learner, factor
+    def __init__(self, timer: Timer, learner: Learner):
+        self._timer, self._learner = timer, learner
         self._games, self._ended, self._took = 0, -math.inf, 0.0
 
+    @property
+    def _grown(self) -> bool:
+        return bool(self._games) and self._learner.games >= 2 * self._games
+
     def due(self) -> bool:
-        grown = self._games and self._learner.games >= self._factor * self._games
         rested = time.monotonic() - self._ended >= SPARED * self._took
-        return self._timer.due() or bool(grown and rested)
+        return self._timer.due() or (self._grown and rested)
 
     def done(self, seconds: float) -> None:
         """It is done, which has taken so long. From a net without games on, the first has one."""
         self._games, self._ended, self._took = max(1, self._learner.games), time.monotonic(), seconds
+
+
+class Film(Growth):
+    """Says when to draw: by a timer, and at 256 games, 1,024, 4,096 and so on, the same in all runs.
+
+    These may follow each other faster than pictures are drawn: so the net is kept as it is then, and drawn later.
+    """
+
+    def __init__(self, timer: Timer, learner: Learner):
+        super().__init__(timer, learner)
+        self.frames: deque[Frame] = deque()
+        self._next = frame_after(learner.games)
+
+    def remember(self, strength: Strength) -> None:
+        """Asked after every step."""
+        games = self._learner.games
+        if games >= self._next:
+            self._next = frame_after(games)
+            self.frames.append((Self.of(games, self._learner.net()), strength.earlier(games)))
+
+    @property
+    def _grown(self) -> bool:
+        return bool(self.frames)
+
+
+def frame_after(games: int) -> int:
+    """The number of games at which the next picture is drawn.
+
+    >>> [frame_after(games) for games in (0, 256, 1000, 1024, 70_000)]
+    [256, 1024, 1024, 4096, 262144]
+    """
+    frame = FIRST_FRAME
+    while frame <= games:
+        frame *= FRAMES_APART
+    return frame
 
 
 class Trainer:
@@ -118,7 +166,7 @@ class Trainer:
         self.strength = Strength(measure.double_games, self.config.seed, threads * group.local_size, measure.seconds)
         self.scores: dict[str, float] = {}
         self.time_to_log = Timer(LOG_SECONDS)
-        self.time_to_show = Growth(Timer(measure.pictures_seconds), learner, FOURFOLD)
+        self.time_to_show = Film(Timer(measure.pictures_seconds), learner)
         self.time_to_measure = Growth(Timer(measure.seconds), learner)
         self._curve: list[float] = []
         self._time_to_save = Timer(measure.save_seconds)
@@ -175,6 +223,7 @@ class Trainer:
 
     def _give_up(self) -> None:
         """A run that failed before it learnt anything leaves no folder behind: there is nothing to look at."""
+        self.strength.ladder.close()
         self._logger.close()
         if self.is_rank_0 and not self.learner.games:
             self.run.remove_if_unused()
@@ -186,8 +235,9 @@ class Trainer:
             if error is None:
                 self._check_metrics()
                 self._logger.scalars(self._metrics, self.learner.games)
-                self.measure()
-                self.show()
+                self.measure(last=True)
+                self.show(last=True)
+                self._logger.projector(self.learner.net())
                 self.save()
                 self.group.barrier()
             self._logger.close()
@@ -201,7 +251,8 @@ class Trainer:
     @property
     def summary(self) -> Summary:
         seconds, finished = time.monotonic() - self._started, self.learner.progress >= 1
-        results = {find_curve(tag).short: score for tag, score in self.scores.items()}
+        named = {find_curve(tag): score for tag, score in self.scores.items()}
+        results = {each.short: round(score, each.digits + 1) for each, score in named.items() if each.short != each}
         return Summary(
             self.run,
             self.learner.games,
@@ -209,6 +260,7 @@ class Trainer:
             seconds,
             results,
             tuple(self._curve),
+            max(rungs().values()),
             self._stop,
             finished,
             self._unsaved,
@@ -257,6 +309,7 @@ class Trainer:
         self._warm = self._warm or time.monotonic()
         if self.is_rank_0:
             self.strength.remember(self.learner)
+            self.time_to_show.remember(self.strength)
         late = isinstance(metrics, LateMetrics) and not metrics.ready
         due = self.time_to_log.due()
         if late and not due:
@@ -279,25 +332,38 @@ class Trainer:
             advice = f"; {self.learner.when_diverged}" if self.learner.when_diverged else ""
             raise TrainingError(f"training has diverged: {wrong[0]} is {self._metrics[wrong[0]]}{advice}")
 
-    def measure(self) -> None:
+    def measure(self, last: bool = False) -> None:
         """Let the net play, as it would be saved: that may be smoother than what plays the games to learn from."""
         if self.is_rank_0:
             began = time.monotonic()
-            self.scores = self.strength.scores(self.learner)
+            found = self.strength.scores(self.learner, last)
+            self.scores |= found
             self.time_to_measure.done(time.monotonic() - began)
-            if SWH in self.scores:
-                self._curve.append(self.scores[SWH])
-            self._logger.scalars(self.scores, self.learner.games)
+            if ELO in found:
+                self._curve.append(found[ELO])
+            self._logger.scalars(found, self.learner.games)
             self._logger.flush()
 
-    def show(self) -> None:
-        """Pictures and histograms."""
-        if self.is_rank_0:
-            net, began = self.learner.net(), time.monotonic()
-            self._logger.scalars(self.learner.details(), self.learner.games)
-            self._logger.pictures(net, self.learner.pictures(), self.learner.games)
-            self._logger.histograms(net, self.learner.games)
-            self.time_to_show.done(time.monotonic() - began)
+    def show(self, last: bool = False) -> None:
+        """Pictures and histograms: of the frames of the film that are due; else, and for the last time, of the net as
+        it is now."""
+        if not self.is_rank_0:
+            return
+        began, net, now = time.monotonic(), self.learner.net(), self.learner.games
+        frames = self.time_to_show.frames
+        is_now = last or not frames
+        for frame, before in frames:
+            if not (is_now and frame.games == now):
+                self._draw(frame.put_into(net), {}, frame.games, before)
+        frames.clear()
+        if is_now:
+            self._logger.scalars(self.learner.details(), now)
+            self._draw(net, self.learner.pictures(), now, self.strength.earlier(now))
+        self.time_to_show.done(time.monotonic() - began)
+
+    def _draw(self, net: Net, others: dict[str, np.ndarray], games: int, earlier: Self | None) -> None:
+        self._logger.pictures(net, others, games, earlier)
+        self._logger.histograms(net, games)
 
     def save(self) -> None:
         """The state, then the net, which is smaller and may fit where the state does not. If that fails, training goes
@@ -345,9 +411,9 @@ class Trainer:
         line = f"{_short(self.learner.games)} {self.learner.unit} {_short(metrics[SPEED])}/s"
         for tag, number in (metrics | self.scores).items():
             if (shown := find_curve(tag)).live:
-                line += f" {shown.short} {number:.3f}"
+                line += f" {shown.short} {number:.{shown.digits}f}"
         if len(self._curve) > 1 and shutil.get_terminal_size().columns >= WIDE and can_show_sparkline(sys.stderr):
-            line += f" {sparkline(self._curve, 0, 1, SPARK)}"
+            line += f" {sparkline(self._curve, 0, max(1.0, *self._curve), SPARK)}"
         return line
 
 

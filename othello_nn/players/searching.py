@@ -126,9 +126,9 @@ class SearchPlayer(BasePlayer):
             self.clock.new_game()
 
     def warm_up(self) -> None:
+        # What such a search leaves in the table is true. To clear all of it would take as long as all the rest.
         for engine in set(self.engines):
             engine.search(Position.start(), Limit(depth=1))
-            engine.clear()
 
     def stop(self) -> None:
         for engine in set(self.engines):

@@ -12,21 +12,29 @@ FEWEST = 30
 BIN = 4
 """Discs of the net's value that make one point."""
 PLOT_HEIGHT, GAP = 250, 92
+_WORDS = "Above: how far the net is from their results. Below: the mean result by what the net says of a position."
 
 
-def picture_of_errors(found: np.ndarray, margins: np.ndarray, empties: np.ndarray) -> np.ndarray:
+def picture_of_errors(
+    found: np.ndarray,
+    margins: np.ndarray,
+    empties: np.ndarray,
+    title: str = "Games kept from the fit",
+    words: str = _WORDS,
+    largest: int = 16,
+) -> np.ndarray:
     """uint8 ``[height, width, 3]``: errors by the number of empties, and results by the net's value. All ``[N]``."""
     sheet = Sheet(
         HEADER + 28 + 2 * PLOT_HEIGHT + GAP + 52,
-        "Games kept from the fit",
-        "Above: how far the net is from their results. Below: the mean result by what the net says of a position.",
+        title,
+        words,
     )
     errors = found - margins
     size = lambda rows: float(np.sqrt(np.square(errors[rows]).mean()))  # noqa: E731
     bias = lambda rows: float(errors[rows].mean())  # noqa: E731
     result = lambda rows: float(margins[rows].mean())  # noqa: E731
     left, width, top = MARGIN + 34, WIDTH - 2 * MARGIN - 46, HEADER + 28
-    above = Plot(sheet, (left, top, width, PLOT_HEIGHT), range(0, 61, 10), range(-4, 17, 4), "empty squares")
+    above = Plot(sheet, (left, top, width, PLOT_HEIGHT), range(0, 61, 10), range(-4, largest + 1, 4), "empty squares")
     every = range(1, 61)
     above.curve(_points(every, empties, size), drawing.CURVES[0])
     above.curve(_points(every, empties, bias), drawing.CURVES[1])

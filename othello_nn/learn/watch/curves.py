@@ -23,6 +23,8 @@ class Curve(str):
     """Its name where there is little room, as in a run's result."""
     live: bool
     """Shown in the terminal's line too."""
+    digits: int
+    """Decimals of its numbers where they are written."""
     sparse: bool
     """Its points are few and none may be left out; others are thinned to one a second."""
 
@@ -33,12 +35,14 @@ class Curve(str):
 _DECLARED: dict[str, Curve] = {}
 
 
-def curve(tag: str, meaning: str, *, short: str = "", live: bool = False, sparse: bool = False) -> Curve:
+def curve(
+    tag: str, meaning: str, *, short: str = "", live: bool = False, sparse: bool = False, digits: int = 3
+) -> Curve:
     """Declare a curve; the result is its tag."""
     if tag in _DECLARED:
         raise ValueError(f"the curve {tag!r} is declared twice")
     made = _DECLARED[tag] = Curve(tag)
-    made.meaning, made.short, made.live, made.sparse = meaning, short or tag, live, sparse
+    made.meaning, made.short, made.live, made.sparse, made.digits = meaning, short or tag, live, sparse, digits
     return made
 
 

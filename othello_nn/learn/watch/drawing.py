@@ -33,7 +33,7 @@ PAPER, INK, GREY, RULE = (255, 255, 255), (28, 30, 34), (105, 110, 118), (214, 2
 UNKNOWN = (190, 190, 190)
 """For what is not a number, as in a net that has diverged."""
 BLUE, RED, NEAR_ZERO = (24, 84, 170), (190, 38, 42), (250, 250, 250)
-FELT, BLACK_DISC, WHITE_DISC = (62, 130, 92), (24, 26, 28), (248, 248, 244)
+FELT, FELT_LINE, BLACK_DISC, WHITE_DISC = (62, 130, 92), (46, 104, 72), (24, 26, 28), (248, 248, 244)
 CURVES = ((24, 84, 170), (222, 128, 20), (40, 140, 90), (150, 70, 165), (190, 38, 42), (90, 96, 106))
 
 
@@ -207,7 +207,9 @@ class Plot:
         x_ticks: Sequence[float],
         y_ticks: Sequence[float],
         x_name: str,
+        x_words: Sequence[str] | None = None,
     ):
+        """``x_words`` are written at the ticks in place of their numbers."""
         self.sheet, self.box = sheet, box
         self.x_range, self.y_range = (x_ticks[0], x_ticks[-1]), (y_ticks[0], y_ticks[-1])
         left, top, width, height = box
@@ -215,10 +217,10 @@ class Plot:
             y = self.at(x_ticks[0], tick)[1]
             sheet.line([(left, y), (left + width, y)], GREY if tick == 0 else RULE)
             sheet.text(left - 8, y, f"{tick:g}", 11, "rm", GREY)
-        for tick in x_ticks:
+        for tick, words in zip(x_ticks, x_words or [f"{tick:g}" for tick in x_ticks], strict=True):
             x = self.at(tick, y_ticks[0])[0]
             sheet.line([(x, top), (x, top + height)], RULE)
-            sheet.text(x, top + height + 12, f"{tick:g}", 11, colour=GREY)
+            sheet.text(x, top + height + 12, words, 11, colour=GREY)
         sheet.text(left + width / 2, top + height + 30, x_name, 12, colour=GREY)
 
     def at(self, x: float, y: float) -> Point:

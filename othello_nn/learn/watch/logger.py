@@ -6,27 +6,47 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from othello_nn.checkpoint import check_positions
-from othello_nn.config import Config
+from othello_nn.config import Config, flat
 from othello_nn.learn.watch.curves import curve, find_curve
+from othello_nn.learn.watch.ladder import ELO, ELO_HIGH, ELO_LOW, LEOUSKI
 from othello_nn.learn.watch.probes import ask
-from othello_nn.nets import Net
+from othello_nn.learn.watch.strength import RANDOM, SWH, Self
+from othello_nn.nets import Net, NTupleNet
 from othello_nn.program import TRAIN, note
 
 WEIGHTS = curve("weights/*", "histogram of a parameter")
 VALUES = curve("values/discs", "histogram of what the net says of a fixed set of positions of random games, in discs")
 CONFIG = curve("config", "the configuration of the run: what differs from the preset, then everything")
-LAYOUT = {
-    "strength": {"score at 1-ply": ["score/.*"]},
+VECTORS = curve("projector", "embedding nets: a table's vectors by their contents, in TensorBoard's projector")
+
+
+class Margin(NamedTuple):
+    """A chart of one curve between two others."""
+
+    value: str
+    low: str
+    high: str
+
+
+LAYOUT: dict[str, dict[str, list[str] | Margin]] = {
+    "strength": {
+        "Elo against the ladder": Margin(ELO, ELO_LOW, ELO_HIGH),
+        "score": ["score/.*"],
+        "score by rung": ["ladder/.*"],
+    },
     "learning": {"loss": ["loss/td_error"], "error by empty squares": ["td_error/.*"], "rate": ["rate/.*"]},
     "speed": {"speed": ["speed/.*"]},
 }
 """TensorBoard's page of custom scalars: what matters most first, curves of a kind in one chart, by their tags."""
 HISTOGRAM_SIZE = 50_000
+COMPARED = (ELO, SWH, RANDOM, LEOUSKI)
+"""The scores beside the settings on the page of hyperparameters."""
+VECTOR_FILE, LABEL_FILE = "vectors.tsv", "vectors-contents.tsv"
 
 
 class Logger:
@@ -36,6 +56,7 @@ class Logger:
         from torch.utils.tensorboard import SummaryWriter
 
         # Points that a killed process wrote after the state it is resumed from are taken back.
+        self._folder = folder
         self._writer = SummaryWriter(str(folder), purge_step=games + 1 if games else None)
         self._broken = False
         self._hook_before, threading.excepthook = threading.excepthook, self._thread_failed
@@ -54,20 +75,65 @@ class Logger:
         lines += [f"    {line}" for line in text.splitlines()]
         self._write(self._writer.add_text, CONFIG, "\n".join(lines), 0)
         layout = {
-            group: {name: ["Multiline", tags] for name, tags in charts.items()} for group, charts in LAYOUT.items()
+            group: {
+                name: ["Margin" if isinstance(tags, Margin) else "Multiline", list(tags)]
+                for name, tags in charts.items()
+            }
+            for group, charts in LAYOUT.items()
         }
         self._write(self._writer.add_custom_scalars, layout)
+        self._write_settings(config)
+
+    def _write_settings(self, config: Config) -> None:
+        """The settings for the page of hyperparameters, where runs are rows: with the scores that are in this run."""
+        from torch.utils.tensorboard.summary import hparams
+
+        plain = {
+            name: value if isinstance(value, bool | int | float | str) else json.dumps(value)
+            for name, value in flat(config.as_dict()).items()
+            if name not in ("description", "net.tuples") and value is not None
+        }
+        writer: Any = self._writer.file_writer
+        for summary in hparams(plain, dict.fromkeys(COMPARED, 0.0)):
+            self._write(writer.add_summary, summary)
+
+    def projector(self, net: Net) -> None:
+        """The vectors of an embedding net for TensorBoard's projector, in place of those that were there before."""
+        if not isinstance(net, NTupleNet) or net.dim == 1:
+            return
+        from othello_nn.learn.watch.contributions import table_vectors
+
+        found = table_vectors(net)
+        rows = ["\t".join(f"{number:.5g}" for number in vector) for vector in found.vectors.tolist()]
+        labels = ["contents\tworth in discs\town discs\topponent's\tempty"]
+        labels += [
+            f"{each}\t{worth:.2f}\t{each.count('X')}\t{each.count('O')}\t{each.count('-')}"
+            for each, worth in zip(found.contents, found.worths.tolist(), strict=True)
+        ]
+        settings = (
+            f'embeddings {{\n  tensor_name: "{found.shape}"\n  tensor_path: "{VECTOR_FILE}"\n'
+            f'  metadata_path: "{LABEL_FILE}"\n}}'
+        )
+        for name, lines in ((VECTOR_FILE, rows), (LABEL_FILE, labels), ("projector_config.pbtxt", [settings])):
+            self._write((self._folder / name).write_text, "\n".join(lines) + "\n", encoding="utf-8")
 
     def scalars(self, metrics: dict[str, float], games: int) -> None:
         for tag, value in metrics.items():
             find_curve(tag)  # nothing is drawn that nobody explains
             self._write(self._writer.add_scalar, tag, value, games)
 
-    def pictures(self, net: Net, others: dict[str, np.ndarray], games: int) -> None:
-        """Those of a net, and what else its learner has to show."""
-        from othello_nn.learn.watch.pictures import pictures
+    def pictures(self, net: Net, others: dict[str, np.ndarray], games: int, earlier: Self | None = None) -> None:
+        """Those of a net, of its games, and what else its learner has to show."""
+        from othello_nn.learn.watch.games import CALIBRATION, STRIP, picture_of_calibration, picture_of_strip
+        from othello_nn.learn.watch.pictures import one_thread, pictures
 
-        for tag, image in (pictures(net) | others).items():
+        found = pictures(net) | others
+        with one_thread():
+            if games:
+                found[CALIBRATION] = picture_of_calibration(net)
+            if earlier is not None:
+                found[STRIP] = picture_of_strip(net, games, earlier)
+        for tag, image in found.items():
             find_curve(tag)
             self._write(self._writer.add_image, tag, image, games, dataformats="HWC")
 

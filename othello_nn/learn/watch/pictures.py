@@ -17,8 +17,10 @@ from torch import nn
 from othello_nn.engine.leaf.shapes import stages_of_empties
 from othello_nn.game.position import Position
 from othello_nn.learn.watch import drawing
+from othello_nn.learn.watch.contributions import contributions
 from othello_nn.learn.watch.curves import curve
 from othello_nn.learn.watch.drawing import AXIS, HEADER, LEGEND, MARGIN, WIDTH, Plot, Sheet
+from othello_nn.learn.watch.naming import shape_name
 from othello_nn.learn.watch.probes import (
     BANDS,
     EDGES,
@@ -32,7 +34,6 @@ from othello_nn.learn.watch.probes import (
     ordered_maps,
     sample_game,
     square_worths,
-    weight_sizes,
 )
 from othello_nn.nets.base import Net
 from othello_nn.nets.ntuple import NTupleNet
@@ -44,15 +45,18 @@ EDGE = curve("pictures/edges", "what well-known edges are worth to their owner")
 GAME = curve("pictures/game", "the net's opinion along a sample game")
 TRIANGLE = curve("pictures/triangle", "the triangle net's maps, laid out on the board")
 COEFFICIENTS = curve("pictures/coefficients", "application coefficients, or the learned gate, over the game")
-STAGES = curve("pictures/stages", "size of the weights by shape and stage")
+STAGES = curve("pictures/stages", "what each shape contributes to the score, in discs, by stage")
 MOST_MAPS, MOST_SHAPES, MOST_PARTS = 12, 16, 6
 """Of what there is more of, so much is shown."""
+SQUARE_LIMIT, EDGE_LIMIT, CONTRIBUTION_LIMIT = 6.0, 16.0, 6.0
+"""Discs with the full colour, and beyond. Colours mean the same in all pictures, so that TensorBoard's slider shows a
+net grow; the numbers are written beside them."""
 
 
 def pictures(net: Net, sample: Sequence[Position] | None = None) -> dict[str, np.ndarray]:
     """Tag → picture, uint8 ``[height, width, 3]``. ``sample`` is a game for ``pictures/game``, position by position;
     without it a game of our own is shown."""
-    with _one_thread():
+    with one_thread():
         found = {
             SQUARES: _picture_of_squares(net),
             EDGE: _picture_of_edges(net),
@@ -65,7 +69,7 @@ def pictures(net: Net, sample: Sequence[Position] | None = None) -> dict[str, np
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Training has other programs on the same cores, often, and then the many small operations here spend their time
     waiting for each other's threads: on two busy cores two threads took two to seven times as long as one."""
     threads = torch.get_num_threads()
@@ -112,7 +116,7 @@ def _sides(net: Net) -> dict[str, bool | None]:
 def _picture_of_squares(net: Net) -> Sheet:
     sides = _sides(net)
     values = np.stack([square_worths(net, black) for black in sides.values()])
-    limit = drawing.nice_limit(values)
+    limit = SQUARE_LIMIT
     cell, above = 33, 26
     row = above + 8 * cell + AXIS + 8
     sheet = Sheet(
@@ -140,7 +144,7 @@ def _picture_of_edges(net: Net) -> Sheet:
     table = edge_table_worths(net)
     if table is not None:
         groups["edge's table alone"] = table
-    limit = drawing.nice_limit(np.stack(list(groups.values())))
+    limit = EDGE_LIMIT
     cell, row, column, names = 17, 42, 66, 390
     width = names + len(groups) * (3 * column + 18) + MARGIN
     sheet = Sheet(
@@ -211,7 +215,7 @@ def _picture_of_maps(net: Net) -> Sheet | None:
     if not parts:
         return None
     maps, inputs = parts[0][1].shape
-    limit = drawing.nice_limit(np.stack([weights for _, weights, _ in parts]))
+    largest = drawing.nice_limit(np.stack([weights for _, weights, _ in parts]))
     shown = min(maps, MOST_MAPS)
     columns = 6 if len(parts) == 1 else 8 if shown <= 8 else 12
     step = (WIDTH - 2 * MARGIN + 8) / columns
@@ -225,7 +229,7 @@ def _picture_of_maps(net: Net) -> Sheet | None:
         HEADER + len(parts) * part_height + LEGEND,
         "Maps of the triangle net" + (f", {shown} of {maps}" if shown < maps else ""),
         "Ten weights each, on all eight triangles of the board. Above a map: the mean size of its output weights.",
-        "Signs are such that blue is good for the mover." + below,
+        f"Blue is good for the mover; full colour is a weight of {drawing.short(largest, largest)}." + below,
     )
     for name, weights, sizes in parts:
         if len(parts) > 1:
@@ -236,9 +240,9 @@ def _picture_of_maps(net: Net) -> Sheet | None:
             sheet.text(left + 4 * cell, y + 10, drawing.short(sizes[i], limit=0.1), 11, colour=drawing.GREY)
             for j in range(len(boards)):
                 values = on_board(weights[i, 10 * j : 10 * j + 10])
-                drawing.draw_board(sheet, left, y + 20 + j * (8 * cell + 6), cell, values, limit, numbers=False)
+                drawing.draw_board(sheet, left, y + 20 + j * (8 * cell + 6), cell, values / largest, 1.0, numbers=False)
         top += part_height - (18 if len(parts) > 1 else 0)
-    drawing.draw_legend(sheet, limit, "", "own disc is bad", "own disc is good")
+    drawing.draw_legend(sheet, 1.0, "", "own disc is bad", "own disc is good")
     return sheet
 
 
@@ -286,35 +290,31 @@ def _picture_of_stages(net: Net) -> Sheet | None:
     if not parts:
         return None
     first = parts[0][1]
-    values = np.stack([weight_sizes(each) for _, each in parts])  # [parts, shapes, rows]
-    limit = drawing.nice_limit(values)
+    values = np.stack([contributions(each) for _, each in parts])  # [parts, shapes, stages]
     most = MOST_SHAPES if len(parts) == 1 else MOST_SHAPES // 2
-    shown = sorted(np.argsort(-values.mean((0, 2)), kind="stable")[:most])
-    row, left, top = 30, MARGIN + 116, HEADER
+    shown = list(range(len(first.tuples)))
+    of_all = ""
+    if len(first.tuples) > most:
+        shown = sorted(np.argsort(-np.nan_to_num(values).mean((0, 2)), kind="stable")[:most].tolist())
+        of_all = f" The {most} of {len(first.tuples)} shapes with the largest."
+    row, left, top = 30, MARGIN + 140, HEADER
     above = 20 if parts[0][0] else 4
     part_height = above + row * len(shown) + 44
-    of_all = (
-        f" The {len(shown)} of {len(first.tuples)} shapes with the largest." if len(shown) < len(first.tuples) else ""
-    )
     sheet = Sheet(
         HEADER + len(parts) * part_height + LEGEND,
-        "Weights by shape and stage",
-        f"Mean size of the weights that are not 0{' (length of the vector)' if first.dim > 1 else ''}.{of_all}",
-        "A row is a shape, drawn beside it. The opening is on the left.",
+        "What each shape contributes",
+        "In discs: how far the value moves, in the mean of random boards, if a shape says what it says on the average.",
+        f"The opening is on the left.{of_all}",
     )
     for part, (name, each) in enumerate(parts):
         sheet.text(left, top + 6, name, 13, "lm")
         for i, shape in enumerate(shown):
             _draw_shape(sheet, MARGIN, top + above + i * row, (row - 4) / 8, each.tuples[shape])
-            sheet.text(left - 8, top + above + (i + 0.5) * row - 2, _squares(each.tuples[shape]), 11, "rm")
-        _draw_stage_cells(sheet, each, left, top + above, row, values[part, shown], limit)
+            sheet.text(left - 8, top + above + (i + 0.5) * row - 2, shape_name(each.tuples[shape]), 11, "rm")
+        _draw_stage_cells(sheet, each, left, top + above, row, values[part, shown])
         top += part_height
-    drawing.draw_legend(sheet, limit, "discs" if first.dim == 1 else "", "", "", drawing.rising)
+    drawing.draw_legend(sheet, CONTRIBUTION_LIMIT, "discs", "", "", drawing.rising)
     return sheet
-
-
-def _squares(shape: Sequence[int]) -> str:
-    return "1 square" if len(shape) == 1 else f"{len(shape)} squares"
 
 
 def _draw_shape(sheet: Sheet, left: float, top: float, cell: float, squares: Sequence[int]) -> None:
@@ -323,28 +323,20 @@ def _draw_shape(sheet: Sheet, left: float, top: float, cell: float, squares: Seq
         sheet.box(left + square % 8 * cell, top + square // 8 * cell, cell - 0.67, cell - 0.67, fill)
 
 
-def _draw_stage_cells(
-    sheet: Sheet, net: NTupleNet, left: float, top: float, row: float, values: np.ndarray, limit: float
-) -> None:
-    """``values`` ``[shapes, rows]``, the opening on the left, and the shared row, if there is one, after the end."""
-    shared = values.shape[1] > net.stages
-    width = (WIDTH - MARGIN - left - (60 if shared else 0)) / net.stages
+def _draw_stage_cells(sheet: Sheet, net: NTupleNet, left: float, top: float, row: float, values: np.ndarray) -> None:
+    """``values`` ``[shapes, stages]``, the opening on the left."""
+    width = (WIDTH - MARGIN - left) / net.stages
     every = math.ceil(46 / width)
     bottom = top + row * len(values)
     for stage in range(net.stages):
         x = left + (net.stages - 1 - stage) * width
         for i, value in enumerate(values[:, stage].tolist()):
-            _draw_size(sheet, (x, top + i * row, width, row - 2), value, limit)
+            _draw_size(sheet, (x, top + i * row, width, row - 2), value, CONTRIBUTION_LIMIT)
         if stage % every == 0:
             empties = np.flatnonzero(stages_of_empties(net.stages)[:61] == stage)
             words = f"{empties[-1]}-{empties[0]}" if len(empties) > 1 else f"{empties[0]}"
             sheet.text(x + width / 2, bottom + 8, words, 11, colour=drawing.GREY)
     sheet.text(left + net.stages * width / 2, bottom + 26, "empty squares", 12, colour=drawing.GREY)
-    if shared:
-        x = WIDTH - MARGIN - 50
-        for i, value in enumerate(values[:, -1].tolist()):
-            _draw_size(sheet, (x, top + i * row, 50, row - 2), value, limit)
-        sheet.text(x + 25, bottom + 8, "shared", 11, colour=drawing.GREY)
 
 
 def _draw_size(sheet: Sheet, box: tuple[float, float, float, float], value: float, limit: float) -> None:

@@ -12,7 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 from functools import cache
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import torch
@@ -57,13 +57,13 @@ Boards = tuple[np.ndarray, np.ndarray, np.ndarray]
 @cache
 def sample_boards() -> Boards:
     """``[3, 12, 8]``: for each number of empties of each band a position of a random game, in all symmetries."""
-    found = [_random_positions(seed)[empties] for band in BANDS.values() for seed, empties in enumerate(band)]
+    found = [random_positions(seed)[empties] for band in BANDS.values() for seed, empties in enumerate(band)]
     movers, opponents, blacks = boards_of([position.transform(k) for position in found for k in range(8)])
     return movers.reshape(3, 12, 8), opponents.reshape(3, 12, 8), blacks.reshape(3, 12, 8)
 
 
 @cache
-def _random_positions(seed: int) -> dict[int, Position]:
+def random_positions(seed: int) -> dict[int, Position]:
     """The positions of a random game by their empties; of games that end early the next one is taken."""
     rng = random.Random(seed)
     while True:
@@ -223,7 +223,7 @@ def coefficients_by_discs(net: Staged) -> np.ndarray:
     table = net.coefficients.detach().double().cpu().numpy().copy()
     if net.gate != "network":
         return table
-    games = [_random_positions(seed) for seed in range(GAMES)]
+    games = [random_positions(seed) for seed in range(GAMES)]
     for empties in games[0]:
         movers, opponents, _ = boards_of([game[empties] for game in games])
         mover, opponent = (torch.from_numpy(side.view(np.int64)).to(device_of(net)) for side in (movers, opponents))
@@ -237,15 +237,3 @@ def on_board(triangle: np.ndarray) -> np.ndarray:
     for squares in TRIANGLES:
         board[list(squares)] = triangle
     return board
-
-
-def weight_sizes(net: NTupleNet) -> np.ndarray:
-    """Mean size of the weights that are not 0, ``[shapes, rows]``; a vector's size is its length."""
-    weight = net.weight.detach()
-    sizes = weight.abs() if net.dim == 1 else torch.linalg.vector_norm(weight, dim=2)
-    starts = [*net.shapes.table_starts, net.shapes.cells]
-    means = []
-    for first, end in pairwise(starts):
-        table = sizes[:, first:end]
-        means.append(table.sum(1) / (table != 0).sum(1).clamp(min=1))
-    return torch.stack(means).double().cpu().numpy()

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from othello_nn.arena.league import LeaguePlayer, league
+from othello_nn.arena.lockstep import CompiledSide
 from othello_nn.engine.leaf.compile import Evaluator, compile_net, leaf_pair, why_not_compiled
 from othello_nn.learn.learner import MOST_COUNTED, Arrays, Learner, array_in
 from othello_nn.learn.td.asking import Duel
@@ -23,6 +24,8 @@ from othello_nn.learn.td.learners import float_state
 from othello_nn.learn.td.rivals import TorchOpponent, opponent_evaluator
 from othello_nn.learn.td.selfplay import Dice, ValueFunction, play
 from othello_nn.learn.watch.curves import curve
+from othello_nn.learn.watch.ladder import Ladder
+from othello_nn.learn.watch.sides import TorchSide
 from othello_nn.nets import Net
 
 LEAGUE_EPSILON = 0.1
@@ -44,6 +47,8 @@ FEW = 16
 """Double games of the first measurement of a net that plays in torch, and the fewest of any."""
 SHARE = 0.15
 """Of the time between two measurements, what such a net may spend on one."""
+LADDER = 4
+"""The ladder has six rungs: a quarter of the double games is played on each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +67,12 @@ class Self:
     def evaluator(self) -> Evaluator:
         return compile_net(self.config, self.arrays)
 
+    def put_into(self, like: Net) -> Net:
+        """Its weights in a copy of a net of its kind."""
+        made = copy.deepcopy(like)
+        made.load_state_dict({name: torch.from_numpy(array) for name, array in self.arrays.items()})
+        return made
+
 
 class Strength:
     """Scores against random moves, the Standard WPC Heuristic, and the net as it was when it had half its games."""
@@ -70,6 +81,7 @@ class Strength:
         self.double_games, self.seed, self.threads = double_games, seed, threads
         self._seconds, self._affordable = SHARE * seconds, float(FEW)
         self._swh, self._random = opponent_evaluator("swh"), opponent_evaluator("random")
+        self.ladder = Ladder(max(1, double_games // LADDER), seed, threads)
         self.selves: list[Self] = []
         """The last two of a series in which each has at least twice the games of the one before."""
 
@@ -78,36 +90,41 @@ class Strength:
         if not self.selves or (learner.games and learner.games >= 2 * self.selves[-1].games):
             self.selves = [*self.selves[-1:], Self.of(learner.games, learner.net())]
 
-    def scores(self, learner: Learner) -> dict[str, float]:
-        """By curve. 1-ply, both colours; against SWH as in the League, else from random openings."""
+    def scores(self, learner: Learner, last: bool = False) -> dict[str, float]:
+        """By curve. 1-ply, both colours; against SWH as in the League, else from random openings. The ladder is climbed
+        when that is due, and for the ``last`` time."""
         if why_not_compiled(learner.net().config):
-            return self._torch_scores(learner.games, learner.net())
+            return self._torch_scores(learner.games, learner.net(), last)
         now = Self.of(learner.games, learner.net())
+        self.ladder.prepare(now.evaluator)
         chance = LeaguePlayer("random", *leaf_pair(self._random), epsilon=1.0)
         scores: dict[str, float] = {
             RANDOM: self._score(now, chance, 0.0, OPENING_PLIES),
             SWH: self._score(now, self._swh, LEAGUE_EPSILON, 0),
         }
-        if earlier := self._earlier(now.games):
+        if earlier := self.earlier(now.games):
             scores[EARLIER] = self._score(now, earlier.evaluator, 0.0, OPENING_PLIES)
+        if self.ladder.is_due(last):
+            scores |= self.ladder.scores(CompiledSide(now.evaluator), now.evaluator)
         return scores
 
-    def _earlier(self, games: int) -> Self | None:
+    def earlier(self, games: int) -> Self | None:
         """The last of the selves with at most half so many games."""
         return next((each for each in reversed(self.selves) if games and each.games <= games // 2), None)
 
-    def _torch_scores(self, games: int, net: Net) -> dict[str, float]:
+    def _torch_scores(self, games: int, net: Net, last: bool) -> dict[str, float]:
         """The same games as far as there is time for them, by the net itself."""
+        self.ladder.prepare(None)
         count, began = int(min(self.double_games, self._affordable)), time.monotonic()
         device = str(next(net.parameters()).device)
         scores: dict[str, float] = {
             RANDOM: torch_score(net, TorchOpponent("random", device), count, 0.0, OPENING_PLIES, self.seed, device),
             SWH: torch_score(net, TorchOpponent("swh", device), count, LEAGUE_EPSILON, 0, self.seed, device),
         }
-        if earlier := self._earlier(games):
-            rival = copy.deepcopy(net)
-            rival.load_state_dict({name: torch.from_numpy(array) for name, array in earlier.arrays.items()})
-            scores[EARLIER] = torch_score(net, rival, count, 0.0, OPENING_PLIES, self.seed, device)
+        if earlier := self.earlier(games):
+            scores[EARLIER] = torch_score(net, earlier.put_into(net), count, 0.0, OPENING_PLIES, self.seed, device)
+        if self.ladder.is_due(last):
+            scores |= self.ladder.scores(TorchSide(net), None, max(1, count // LADDER))
         self._affordable = max(FEW, count * self._seconds / max(time.monotonic() - began, 1e-9))
         return scores
 
