@@ -25,6 +25,8 @@ from othello_nn.kernels.jit import user_cache
 INPUTS, QUICK_INPUTS, SEED = 20_000, 600, 1
 GUIDED, GUIDED_LEAST, GUIDED_ROW = 0.02, 1000, "parsers, guided by coverage"
 CHECKED_LEAST = 20
+DEAR = ("GGF", "SGF", "journals", "players", "config.json")
+"""Those of which one input takes as long as ten or twenty of another kind."""
 
 
 def plan(inputs: int, only: str | None = None) -> list[tuple[str, str, Callable[[], Trial], int, float]]:
@@ -41,8 +43,10 @@ def plan(inputs: int, only: str | None = None) -> list[tuple[str, str, Callable[
         count = max(least, round(share * inputs))
         found.extend((row or kind, kind, make, count, patience) for kind, make in kinds.items())
 
-    add("", texts.KINDS, 0.06)
-    add("", protocols.KINDS, 0.06)
+    dear = {name: make for name, make in texts.KINDS.items() if name in DEAR}
+    add("", dear, 0.02)
+    add("", {name: make for name, make in texts.KINDS.items() if name not in dear}, 0.08)
+    add("", protocols.KINDS, 0.1)
     add("", {name: stored.KINDS[name] for name in ("nets, damaged", "states, damaged")}, 0.06, patience=PATIENCE)
     add("", {"nets, forged": stored.forged_nets}, 0.002, patience=PATIENCE)
     trained = [name for name in deaths.PRESETS if only in (None, name)]

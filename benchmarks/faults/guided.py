@@ -36,11 +36,15 @@ from othello_nn.errors import OthelloError, did_you_mean
 ROOT = Path(__file__).resolve().parent.parent.parent
 CORPUS = Path(__file__).resolve().parent / "corpus"
 READERS: dict[str, Callable[[], Reader]] = texts.READERS | protocols.READERS | {"net configs": stored.net_configs}
-CODE = ("game.", "config", "options", "kinds", "checkpoint", "players.spec", "players.catalog", "cli.engine.",
-        "players.classic.league_tuples", "arena.journal", "learn.runs", "nets.registry", "nets.tuple_sets")  # fmt: skip
+CODE = tuple(f"othello_nn.{name}" for name in (
+    "game.", "config", "options", "kinds", "checkpoint", "players.spec", "players.catalog", "cli.engine.",
+    "players.classic.league_tuples", "arena.journal", "learn.runs", "nets.registry", "nets.tuple_sets",
+))  # fmt: skip
 """The modules whose ways are told apart: those that read. Kernels are compiled, and have none."""
 LONGEST, HANG_SECONDS, MEMORY_MB = 4000, 20, 2000
 RUNS, SEED = 100_000, 1
+PROGRAM = "benchmarks.faults.guided"
+"""The module that is run for ``work``."""
 MOST_KEPT = 60
 """Inputs of a parser's corpus: the shortest ones."""
 _COUNTS = struct.Struct("3q")  # tried, refused, accepted
@@ -89,7 +93,7 @@ def try_guided(kind: str, runs: int, seed: int = SEED, keep: bool = False) -> Ta
 
 def _fuzz(kind: str, folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
     bounds = [f"-max_len={LONGEST}", f"-timeout={HANG_SECONDS}", f"-rss_limit_mb={MEMORY_MB}"]
-    command = [sys.executable, "-m", "benchmarks.faults.guided", "--work", str(folder), kind]
+    command = [sys.executable, "-m", PROGRAM, "--work", str(folder), kind]
     places = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     return subprocess.run(
         [*command, *bounds, f"-artifact_prefix={folder}/wrong-", *words],
@@ -99,10 +103,9 @@ def _fuzz(kind: str, folder: Path, words: list[str]) -> subprocess.CompletedProc
 
 def _what_was_wrong(done: subprocess.CompletedProcess[str], folder: Path) -> str:
     inputs = [path.read_bytes() for path in folder.glob("wrong-*")]
-    said = re.findall(
-        r"^ *=+ *Uncaught Python exception: *=+\n(.*)|^(?:==\d+== )?ERROR: libFuzzer: (.*)", done.stderr, re.M
-    )
-    reason = next((first or second for first, second in said), f"ended with {done.returncode}: {done.stderr[-300:]}")
+    words = done.stdout + done.stderr
+    said = re.findall(r"Uncaught Python exception: *=+\n(.*)", words) + re.findall(r"ERROR: libFuzzer: (.*)", words)
+    reason = next(iter(said), f"ended with {done.returncode}: {done.stderr[-300:]}")
     return f"{reason[:300]}; input: {inputs[0][:500] if inputs else None!r}"
 
 
@@ -111,9 +114,8 @@ def _what_was_wrong(done: subprocess.CompletedProcess[str], folder: Path) -> str
 
 def _functions() -> Iterator[Any]:
     """All functions and methods of the modules that read."""
-    names = tuple(f"othello_nn.{name}" for name in CODE)
     for name, module in list(sys.modules.items()):
-        if not name.startswith(names):
+        if not name.startswith(CODE):
             continue
         for item in list(vars(module).values()):
             inner = list(vars(item).values()) if inspect.isclass(item) else [item]

@@ -201,6 +201,8 @@ NUMBERS = [
     b"1" + b"0" * 30,
 ]
 COUNTS = (2, 10, 100, 1000, 20_000)
+OFTEN = (16, 8, 4, 2, 1)
+"""How often a piece is put in so many times: the longest inputs take nearly all the time, and say mostly the same."""
 
 
 class Damage:
@@ -237,7 +239,7 @@ class Damage:
             case 4:
                 return data[:low] + rng.choice(self.words) + data[near:]
             case 5:
-                return data[:low] + rng.choice(self.words) * rng.choice(COUNTS) + data[low:]
+                return data[:low] + rng.choice(self.words) * rng.choices(COUNTS, OFTEN)[0] + data[low:]
             case 6:
                 return data[:low] + rng.choice(NUMBERS) + data[near:]
             case 7:
