@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks.faults import checked, deaths, guided, protocols, solver, stored, texts
+from benchmarks.faults import deaths, protocols, solver, stored, texts
 from benchmarks.faults.deaths import PATIENCE
 from benchmarks.faults.trials import HANG_SECONDS, SHOWN, Tally, Trial, try_many
 from benchmarks.harness import BenchmarkError, Report, Settings, benchmark, machine_facts, markdown_table
@@ -98,6 +98,8 @@ class Progress:
 
 def parts(inputs: int, quick: bool) -> Iterator[tuple[str, str, Callable[[], Tally]]]:
     """All that is tried, in order: (row of the table, its name, what tries it)."""
+    from benchmarks.faults import checked, guided  # programs of their own, which must not be imported twice
+
     for row, kind, make, times, patience in plan(inputs, "quick" if quick else None):
         yield row, f"{row}, {kind}", partial(try_many, kind, make, times, SEED, patience=patience)
     if quick:

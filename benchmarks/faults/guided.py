@@ -45,8 +45,8 @@ LONGEST, HANG_SECONDS, MEMORY_MB = 4000, 20, 2000
 RUNS, SEED = 100_000, 1
 PROGRAM = "benchmarks.faults.guided"
 """The module that is run for ``work``."""
-MOST_KEPT = 60
-"""Inputs of a parser's corpus: the shortest ones."""
+MOST_KEPT = 40
+"""Inputs of a parser's corpus."""
 _COUNTS = struct.Struct("3q")  # tried, refused, accepted
 
 
@@ -69,7 +69,7 @@ def try_guided(kind: str, runs: int, seed: int = SEED, keep: bool = False) -> Ta
     """So many inputs in a process of its own. The fuzzer ends with the first that is wrong."""
     with tempfile.TemporaryDirectory(prefix="guided-", dir=fast_folder()) as name:
         folder = Path(name)
-        for part in ("begin", "found", "work", "least"):
+        for part in ("begin", "found", "work"):
             (folder / part).mkdir()
         for number, data in enumerate(corpus_of(kind)):
             (folder / "begin" / str(number)).write_bytes(data)
@@ -81,14 +81,19 @@ def try_guided(kind: str, runs: int, seed: int = SEED, keep: bool = False) -> Ta
         elif not tried:
             raise NoTrialError(f"the fuzzer has tried nothing: {done.stderr[-500:]}")
         elif keep:
-            _fuzz(kind, folder, ["-merge=1", *(str(folder / part) for part in ("least", "begin", "found"))])
-            kept = sorted(
-                (path.read_bytes() for path in (folder / "least").iterdir()), key=lambda data: (len(data), data)
-            )
-            lines = [json.dumps(data.decode("latin-1")) for data in kept[:MOST_KEPT]]
-            CORPUS.mkdir(exist_ok=True)
-            _corpus_path(kind).write_text("\n".join(lines) + "\n", encoding="utf-8")
+            _keep(kind, [path.read_bytes() for path in (folder / "found").iterdir()])
         return tally
+
+
+def _keep(kind: str, found: list[bytes]) -> None:
+    """Add to a corpus what led somewhere new, short and long ones alike, as far as there is room."""
+    kept = corpus_of(kind)
+    new = sorted(set(found) - set(kept), key=lambda data: (len(data), data))
+    room = min(len(new), max(0, MOST_KEPT - len(kept)))
+    kept += [new[number * len(new) // room] for number in range(room)]
+    CORPUS.mkdir(exist_ok=True)
+    lines = [json.dumps(data.decode("latin-1")) + "\n" for data in kept]
+    _corpus_path(kind).write_text("".join(lines), encoding="utf-8")
 
 
 def _fuzz(kind: str, folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:

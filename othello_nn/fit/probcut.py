@@ -117,18 +117,20 @@ def _tell(number: int, positions: int) -> None:
         tell(f"{number}/{positions} positions searched for ProbCut")
 
 
-def fit_evaluator(
+def fit_evaluator(evaluator: LeafEvaluator, positions: int, depth: int, solve_empties: int, seed: int) -> ProbCut:
+    """Search and solve so many positions with the evaluator, and fit what was found; stderr is told how far it is."""
+    return fit_watched(evaluator, positions, depth, solve_empties, seed, _tell)
+
+
+def fit_watched(
     evaluator: LeafEvaluator,
     positions: int,
     depth: int,
     solve_empties: int,
     seed: int,
-    on_position: Callable[[int, int], None] = _tell,
+    on_position: Callable[[int, int], None],
 ) -> ProbCut:
-    """Search and solve so many positions with the evaluator, and fit what was found.
-
-    ``on_position`` is told how far it is: how many are done, and of how many.
-    """
+    """The same for a caller who is told after each position: how many are done, and of how many."""
     engine, samples = Engine(evaluator, Options(probcut=False)), []
     for number, position in enumerate(sample_positions(engine, random.Random(seed), positions), 1):
         samples.append((position.empties, measure(engine, position, depth, solve_empties)))

@@ -25,7 +25,7 @@ import numpy as np
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.engine.leaf.compile import ColouredEvaluator, CompileError, compile_checkpoint
 from othello_nn.errors import OthelloError
-from othello_nn.fit.probcut import FitError, fit_evaluator
+from othello_nn.fit.probcut import FitError, fit_watched
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner, TrainingError, is_out_of_memory, origin
 from othello_nn.learn.runs import Run, versions
@@ -342,9 +342,8 @@ class Trainer:
             evaluator = compile_checkpoint(made, self.run.name)
             if isinstance(evaluator, ColouredEvaluator):  # ProbCut is for one evaluator, not for two
                 return
-            found = fit_evaluator(
-                evaluator, positions, PROBCUT_DEPTH, PROBCUT_SOLVE, self.config.seed, self._tell_fitted
-            )
+            how = PROBCUT_DEPTH, PROBCUT_SOLVE, self.config.seed
+            found = fit_watched(evaluator, positions, *how, self._tell_fitted)
         except (CompileError, _StoppedError):  # a net of the user's own, or one that is wanted now
             return
         except FitError as error:
