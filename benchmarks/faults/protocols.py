@@ -59,12 +59,13 @@ def gtp() -> Reader:
 
     def read(data: bytes) -> None:
         engine = GtpEngine(thinker)
-        for line in text_of(data).split("\n")[:MOST_LINES]:
-            _answered(engine, line)
+        answered = [_answered(engine, line) for line in text_of(data).split("\n")[:MOST_LINES]]
+        if not all(answered):
+            raise RefusedError("an error was told")
 
     commands = _commands(GTP)
     words = [b"\n", b" ", b"\t", b"#", b"7 ", b"\x07", b"black", b"w", *SQUARES]
-    return Reader([*commands, b"\n".join(commands)], words, read)
+    return Reader([*commands, b"\n".join(commands)], words, read, demanding=False)
 
 
 def gtp_lines() -> Trial:
