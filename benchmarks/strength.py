@@ -37,6 +37,9 @@ SHIPPED = ("champion", "triangle", "league")
 CLASSICAL = ("iago", "keyano", "features", "wystan", "mobility")
 SIMPLE = ("swh", "most-discs", "fewest-discs", "random")
 PAPER = "Figure 7's player"
+ALIKE = "probcut=off"
+"""What is added where evaluations are compared at equal depth or time: some have a fitted ProbCut and others have none,
+so that without it some would look deeper, or less closely, for another reason than how they evaluate."""
 
 AnyResult = TypeVar("AnyResult", LeagueResult, MatchResult, TournamentResult)
 
@@ -336,16 +339,17 @@ def agreement(settings: Settings) -> Report:
 # --- ratings ---------------------------------------------------------------------------------------------------------
 
 
-@benchmark("opponents", "the classical players, the triangle net and the champion against each other at depth 4")
+@benchmark("opponents", "the classical players, the triangle net and the champion at depth 4, full width")
 def opponents(settings: Settings) -> Report:
-    names = [f"{name}:depth=4" for name in ("champion", "triangle", *CLASSICAL, "swh")]
+    names = [f"{name}:depth=4,{ALIKE}" for name in ("champion", "triangle", *CLASSICAL, "swh")]
     return _round_robin(settings, names, make_openings("random:7", settings.size(50, 1), SEED))
 
 
 @benchmark("ratings", "all players in one round robin, at 1-ply and with 0.1 s a move")
 def rating_table(settings: Settings) -> Report:
     names = [f"{name}:depth=1" for name in (*SHIPPED, *CLASSICAL)] + list(SIMPLE)
-    names += [f"{name}:seconds={settings.size(100, 5) / 1000:g}" for name in (*SHIPPED, *CLASSICAL, "swh")]
+    seconds = settings.size(100, 5) / 1000
+    names += [f"{name}:seconds={seconds:g},{ALIKE}" for name in (*SHIPPED, *CLASSICAL, "swh")]
     names = names if not settings.quick else names[-3:]
     return _round_robin(settings, names, make_openings("random:8", settings.size(4, 1), SEED))
 

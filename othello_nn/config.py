@@ -259,6 +259,9 @@ class Measure(Settings):
     double_games: int = declared(Whole(500, "double games against each opponent, in one measurement", 1, 100_000))
     pictures_seconds: float = declared(Number(60.0, "between two sets of pictures and histograms", 0.1, 1e6))
     save_seconds: float = declared(Number(60.0, "between two saves of the training state", 0.01, 1e6))
+    probcut: int = declared(
+        Whole(400, "positions searched at the end, to fit the ProbCut that the net plays with; 0: none", 0, 100_000)
+    )
 
 
 @dataclass(frozen=True)
@@ -314,7 +317,11 @@ class Config(Settings):
                 given = {RENAMED.get((name, key), key): value for key, value in given.items()}
                 section.check_names(given)
                 made[name] = section.of(given)
-        return cls.of(made)
+        config = cls.of(made)
+        for name, section in SECTIONS.items():  # runs of earlier versions have all of them, those unused as they are
+            if name not in config.sections and getattr(config, name) != section():
+                raise ConfigError(f"the section {name!r} {_unlooked(config.learner)}")
+        return config
 
     def as_dict(self) -> dict[str, Any]:
         """As TOML or JSON would hold it. Sections of other learners are left out."""
@@ -356,6 +363,8 @@ class Config(Settings):
             if not equals:
                 raise ConfigError(f"{shorten(setting)} has no value; write section.key=value, such as td.lambda=0.7")
             _assign(config, path.strip(), _parse(text.strip()))
+        if config["learner"] != self.learner:  # what the other one was told
+            config = {name: value for name, value in config.items() if name not in self.sections or name == "measure"}
         return Config.from_dict(config)
 
 
@@ -380,6 +389,10 @@ RENAMED = {("td", "images"): "augment"}
 def sections_of(learner: str) -> tuple[str, ...]:
     """The sections that a learner looks at."""
     return ("td", "optim", "measure") if learner == "td" else (learner, "measure")
+
+
+def _unlooked(learner: str) -> str:
+    return f"does nothing here: the learner {learner!r} looks at {', '.join(sections_of(learner))}"
 
 
 def preset_names() -> list[str]:
@@ -416,7 +429,7 @@ def _assign(config: dict[str, Any], path: str, value: Any) -> None:
         learner = Config.options()["learner"].check("learner", config["learner"], ConfigError)
         used = sections_of(learner)
         if names[0] not in used:
-            raise ConfigError(f"{path!r} does nothing here: the learner {learner!r} looks at {', '.join(used)}")
+            raise ConfigError(f"{path!r} {_unlooked(learner)}")
         config[names[0]] = dict(config.get(names[0], {})) | {names[1]: value}
     elif names[0] in SECTIONS or len(names) > 1:
         raise ConfigError(f"{path!r} is no option; write section.key=value, such as td.lambda=0.7")

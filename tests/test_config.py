@@ -226,6 +226,23 @@ def test_rounds_of_learning_backwards(positions, message):
     assert refused(load_preset("backwards").changed, [f"backwards.positions={positions}"]) == message
 
 
+def test_a_file_whose_learner_was_lost_is_refused():
+    """Else its run would go on with another learner, and forget what it was told."""
+    values = load_preset("backwards").as_dict()
+    del values["learner"]
+    with pytest.raises(
+        ConfigError, match="the section 'backwards' does nothing here: the learner 'td' looks at td, op"
+    ):
+        Config.from_dict(values)
+
+
+def test_another_learner_forgets_what_the_first_was_told():
+    config = load_preset("quick").changed(["learner=evolve", "evolve.parents=3"])
+    assert config.td == Config.from_dict({"net": config.net}).td != load_preset("quick").td
+    assert config.evolve.parents == 3
+    assert config.measure == load_preset("quick").measure
+
+
 def test_files_are_checked_too():
     values = QUICK.as_dict()
     assert refused(Config.from_dict, values | {"sede": 3}) == "unknown option 'sede'; did you mean 'seed'?"

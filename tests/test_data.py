@@ -229,6 +229,17 @@ def test_an_index_cut_anywhere_loses_the_last_portion_alone(tmp_path, cut):
     assert np.array_equal(read(tmp_path, check=True)[0], np.concatenate([some(5), some(7, 1)]))
 
 
+def test_forged_boards_are_refused(tmp_path):
+    """Their checksum fits, but a square of both colours has no cell in any table."""
+    forged = some(5)
+    forged["opponent"][3] = forged["mover"][3]
+    with Part.create(tmp_path / "0", "recipe") as part:
+        part.append(some(5))
+        part.append(forged)
+    with pytest.raises(StoreError, match="portion 1 has boards with both colours on a square"):
+        read(tmp_path, check=True)
+
+
 def test_what_is_damaged_is_said(tmp_path):
     with pytest.raises(StoreError, match="there are no positions"):
         read(tmp_path)

@@ -106,7 +106,7 @@ def test_the_choice_is_said_in_one_line(gpu, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Logger, "pictures", lambda *arguments: None)
     settings = [word for setting in SMALL["evolve"] for word in ("--set", setting)]
-    settings += ["--set", "evolve.generations=1", "--set", "measure.double_games=2"]
+    settings += ["--set", "evolve.generations=1", "--set", "measure.double_games=2", "--set", "measure.probcut=0"]
     assert program.main(["--preset", "evolve", "--device", "cuda", "--threads", "1", *settings]) == 0
     line = "runs/evolve-1: ntuple net of 289 weights on cpu (where the learner 'evolve' works), 1 threads\n"
     assert line in capfd.readouterr().err

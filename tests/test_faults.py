@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.faults import plan, protocols, solver, stored, texts
-from benchmarks.faults.checked import try_checked
+from benchmarks.faults import checked, guided, plan, protocols, solver, stored, texts
 from benchmarks.faults.trials import Tally
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,7 +81,63 @@ def test_a_long_run_is_long_enough():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="trials run in copies of a process")
-def test_forged_states_in_kernels_that_look_where_they_write():
-    found = try_checked("checked", 20, 1)
+@pytest.mark.parametrize("kind", checked.KINDS)
+def test_forged_files_in_kernels_that_look_where_they_write(kind):
+    found = checked.try_checked(kind, 20, 1)
     assert found.wrong == []
     assert found.tried == 20
+
+
+# --- guided by coverage ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", guided.READERS)
+def test_what_a_fuzzer_found_is_read_or_refused(kind, tmp_path, monkeypatch):
+    """The corpus, without the fuzzer: each input once led through code that no other had reached."""
+    monkeypatch.chdir(tmp_path)
+    reader, tally = guided.READERS[kind](), Tally(kind)
+    corpus = guided.corpus_of(kind)
+    for number, data in enumerate([*reader.samples, *corpus]):
+        tally.add(number, lambda data=data: bool(reader.read(data) or True))
+    assert tally.wrong == []
+    assert len(corpus) >= 5
+    assert tally.accepted > 0
+    assert tally.refused > 0
+
+
+BAD_READER = """
+def read(data):
+    if data[:1] == b"a":
+        if data[1:2] == b"b":
+            if data[2:3] == b"c":
+                return [][1]
+"""
+BAD_PROGRAM = """
+import json, sys
+import bad_reader
+from benchmarks.faults import guided
+from benchmarks.faults.texts import Reader
+
+guided.READERS["bad"] = lambda: Reader([b"x"], [b"y"], bad_reader.read)
+guided.CODE, guided.PROGRAM = ("bad_reader",), "bad_program"
+if sys.argv[1:]:
+    guided.main()
+else:
+    found = guided.try_guided("bad", 100_000)
+    print(json.dumps([found.tried, found.wrong]))
+"""
+
+
+@pytest.mark.skipif(not guided.is_there(), reason="atheris is an extra")
+def test_the_fuzzer_finds_its_way_to_what_is_wrong(tmp_path):
+    """Three letters that are looked at one after the other: by chance, one input in 16 million."""
+    (tmp_path / "bad_reader.py").write_text(BAD_READER)
+    (tmp_path / "bad_program.py").write_text(BAD_PROGRAM)
+    places = os.pathsep.join(filter(None, (str(ROOT), str(tmp_path), os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, str(tmp_path / "bad_program.py")]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True, check=True)
+    tried, wrong = json.loads(done.stdout)
+    assert 0 < tried < 100_000
+    assert len(wrong) == 1
+    assert "IndexError" in wrong[0]
+    assert "b'abc" in wrong[0]

@@ -50,7 +50,14 @@ class Small(nn.Module):
         Small.modes.append((self.training, torch.is_grad_enabled()))
         return self.out(self.drop(self.act(self.norm(self.conv(planes)))).flatten(1))
 """
-QUICK = ("td.batch_games=8", "games=16", "measure.double_games=2", "measure.seconds=1000", "optim.minibatch=64")
+QUICK = (
+    "td.batch_games=8",
+    "games=16",
+    "measure.double_games=2",
+    "measure.probcut=0",
+    "measure.seconds=1000",
+    "optim.minibatch=64",
+)
 
 
 @pytest.fixture(autouse=True)

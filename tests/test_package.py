@@ -302,7 +302,20 @@ def test_installed_commands_play_and_train_from_any_folder(installed):
     assert not list(installed.site.glob("othello_nn/**/*.nb?"))
 
     runs = installed.folder / "mine"
-    words = ("--games", 16, "--threads", 1, "--run", "tiny", "--runs", runs, "--set", "net.tuples=all-1")
+    words = (
+        "--games",
+        16,
+        "--threads",
+        1,
+        "--run",
+        "tiny",
+        "--runs",
+        runs,
+        "--set",
+        "net.tuples=all-1",
+        "--set",
+        "measure.probcut=0",
+    )
     done = installed.run("othello-train", *words)
     assert f"othello match {runs / 'tiny'} swh" in done.stdout
     assert (runs / "tiny" / "state.safetensors").is_file()

@@ -166,7 +166,7 @@ LEARNERS = {
     "online": load_preset("quick").changed([*TABLES, "td.batch_games=128"]),
     "sgd": load_preset("quick").changed([*TABLES, "td.batch_games=128", "optim.kind=sgd"]),
 }
-MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures_seconds=1000.0")
+MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures_seconds=1000.0", "measure.probcut=0")
 PRESETS = {"quick": (*TABLES, "games=1600", "td.batch_games=16"), "triangle": (*TRIANGLE, "games=128")}
 STOPS = {"quick": (1, 20), "triangle": (0, 3)}
 """The rank that hears Ctrl-C, and the step in which it does."""

@@ -235,7 +235,7 @@ def test_what_is_wrong_is_said_before_there_is_a_run(setting, message, tmp_path,
 def test_a_run_leaves_a_player_with_probcut(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Logger, "pictures", lambda *arguments: None)
-    settings = [*SMALL, "measure.double_games=2", "searched.folder=kept"]
+    settings = [*SMALL, "measure.double_games=2", "measure.probcut=0", "searched.folder=kept"]
     words = [word for setting in settings for word in ("--set", setting)]
     assert program.main(["--preset", "champion", *words, "--json", "--threads", "1"]) == 0
     facts = json.loads(capfd.readouterr().out)

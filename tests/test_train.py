@@ -43,7 +43,7 @@ from othello_nn.players import make_player
 from othello_nn.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
-MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures_seconds=1000.0")
+MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures_seconds=1000.0", "measure.probcut=0")
 TABLES = ("net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=16", *MEASURE)
 TRIANGLE = ("net.maps=2", "td.batch_games=8", "td.exact_empties=4", "optim.minibatch=128", *MEASURE)
 BACKWARDS = (
@@ -766,14 +766,14 @@ FIRST = """
 learner = "backwards"
 net = {kind = "ntuple", tuples = [[11, 19, 27, 35], [18, 19, 20, 21]], stages = 3}
 backwards = {positions = [210], solve_empties = 6, depth = 2}
-measure = {double_games = 2, seconds = 1000.0, pictures_seconds = 1000.0}
+measure = {double_games = 2, seconds = 1000.0, pictures_seconds = 1000.0, probcut = 0}
 """
 SECOND = """
 init = "first"
 games = 32
 net = {kind = "ntuple", tuples = [[11, 19, 27, 35], [18, 19, 20, 21]], stages = 3}
 td = {batch_games = 16}
-measure = {double_games = 2, seconds = 1000.0, pictures_seconds = 1000.0}
+measure = {double_games = 2, seconds = 1000.0, pictures_seconds = 1000.0, probcut = 0}
 """
 
 

@@ -2,25 +2,31 @@
 
 Everything that can be given to the program is given to it damaged; what can be killed is killed and must go on as if it
 had not been; disks are full; other programs mean harm; the solver is compared with plain negamax. What is counted as
-wrong stands in ``trials.py``. ``--inputs N`` says how much is tried: 20,000 takes some minutes, 1,000,000 some hours.
+wrong stands in ``trials.py``. ``--inputs N`` says how much is tried: 20,000 takes minutes, 1,000,000 about an hour. A
+run that was stopped goes on with the kind it was at, if it is started again at the same revision.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 from benchmarks.faults import deaths, protocols, solver, stored, texts
-from benchmarks.faults.checked import try_checked
 from benchmarks.faults.deaths import PATIENCE
 from benchmarks.faults.trials import HANG_SECONDS, SHOWN, Tally, Trial, try_many
-from benchmarks.harness import BenchmarkError, Report, Settings, benchmark, markdown_table
+from benchmarks.harness import BenchmarkError, Report, Settings, benchmark, machine_facts, markdown_table
+from othello_nn.kernels.jit import user_cache
 
 INPUTS, QUICK_INPUTS, SEED = 20_000, 600, 1
-CHECKED = "states, forged, bounds checked"
+GUIDED, GUIDED_LEAST, GUIDED_ROW = 0.02, 1000, "parsers, guided by coverage"
+CHECKED_LEAST = 20
+DEAR = ("GGF", "SGF", "journals", "players", "config.json")
+"""Those of which one input takes as long as ten or twenty of another kind."""
 
 
 def plan(inputs: int, only: str | None = None) -> list[tuple[str, str, Callable[[], Trial], int, float]]:
@@ -37,25 +43,76 @@ def plan(inputs: int, only: str | None = None) -> list[tuple[str, str, Callable[
         count = max(least, round(share * inputs))
         found.extend((row or kind, kind, make, count, patience) for kind, make in kinds.items())
 
-    add("", texts.KINDS, 0.06)
-    add("", protocols.KINDS, 0.06)
+    dear = {name: make for name, make in texts.KINDS.items() if name in DEAR}
+    add("", dear, 0.02)
+    add("", {name: make for name, make in texts.KINDS.items() if name not in dear}, 0.08)
+    add("", protocols.KINDS, 0.1)
     add("", {name: stored.KINDS[name] for name in ("nets, damaged", "states, damaged")}, 0.06, patience=PATIENCE)
     add("", {"nets, forged": stored.forged_nets}, 0.002, patience=PATIENCE)
     trained = [name for name in deaths.PRESETS if only in (None, name)]
     forged = partial(stored.forged_states, [name for name in stored.STATES if name in trained])
     add("", {"states, forged": forged}, 0.002, patience=PATIENCE)
     add("solver against negamax", {"solver": solver.solver}, 0.05)
-    add("hostile engines", {"hostile engines": protocols.hostile_engines}, 0.0005, 3, PATIENCE)
+    add("hostile engines", {"hostile engines": protocols.hostile_engines}, 0.0003, 3, PATIENCE)
     # A hundred kills in a million inputs, and each preset at least once.
     presets = {name: partial(deaths.killed_training, name, 1) for name in trained}
     ranks = {name: partial(deaths.killed_training, name, 2) for name in trained if name in deaths.IN_RANKS}
     add("kill -9 of training", presets, 0.000006, 1, 2 * PATIENCE)
     add("kill -9 of training in two ranks", ranks, 0.000006, 1, 2 * PATIENCE)
-    add("kill -9 of a tournament", {"tournament": deaths.killed_tournament}, 0.0005, 3, PATIENCE)
-    add("kill -9 of saving", {"saving": deaths.killed_saving}, 0.005, 3, PATIENCE)
+    add("kill -9 of a tournament", {"tournament": deaths.killed_tournament}, 0.0002, 3, PATIENCE)
+    add("kill -9 of saving", {"saving": deaths.killed_saving}, 0.003, 3, PATIENCE)
     add("full disk, training", {"full disk": partial(deaths.full_disk_training, "quick")}, 0.00002, 2, 2 * PATIENCE)
-    add("full disk, tournament", {"full disk": deaths.full_disk_tournament}, 0.0005, 3, PATIENCE)
+    add("full disk, tournament", {"full disk": deaths.full_disk_tournament}, 0.0002, 3, PATIENCE)
     return found
+
+
+class Progress:
+    """What a run has found so far, by kind, in the user's cache folder: a long run that was stopped goes on from there.
+
+    It is that of one revision and one number of inputs: where there are changes nothing is kept.
+    """
+
+    def __init__(self, inputs: int):
+        machine = machine_facts()
+        self.done: dict[str, tuple[Tally, float]] = {}
+        self._path: Path | None = None
+        if not machine["dirty"]:
+            self._path = user_cache() / "othello_nn" / f"faults-{machine['revision']}-{inputs}.jsonl"
+        if self._path is not None and self._path.exists():
+            for line in self._path.read_text(encoding="utf-8").splitlines():
+                found = json.loads(line)
+                self.done[found["part"]] = Tally(**found["tally"]), found["seconds"]
+
+    def add(self, part: str, tally: Tally, seconds: float) -> None:
+        self.done[part] = tally, seconds
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"part": part, "tally": vars(tally), "seconds": seconds}) + "\n")
+
+    def forget(self) -> None:
+        """The run is over."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+def parts(inputs: int, quick: bool) -> Iterator[tuple[str, str, Callable[[], Tally]]]:
+    """All that is tried, in order: (row of the table, its name, what tries it)."""
+    from benchmarks.faults import checked, guided  # programs of their own, which must not be imported twice
+
+    for row, kind, make, times, patience in plan(inputs, "quick" if quick else None):
+        yield row, f"{row}, {kind}", partial(try_many, kind, make, times, SEED, patience=patience)
+    if quick:
+        return
+    if guided.is_there():
+        for kind in guided.READERS:
+            runs = max(GUIDED_LEAST, round(GUIDED * inputs))
+            yield GUIDED_ROW, f"{GUIDED_ROW}, {kind}", partial(guided.try_guided, kind, runs)
+    else:
+        print("  note: no fuzzing guided by coverage: atheris is not installed", file=sys.stderr)
+    for kind in checked.KINDS:  # compiles everything once more
+        times = max(CHECKED_LEAST, inputs // 1000)
+        yield f"{kind}, bounds checked", f"checked, {kind}", partial(checked.try_checked, kind, times, SEED)
 
 
 @benchmark("faults", "damaged inputs, kills, full disks, hostile engines: tried, refused, accepted, wrong (--inputs N)")
@@ -65,24 +122,28 @@ def faults(settings: Settings) -> Report:
     inputs = settings.inputs or settings.size(INPUTS, QUICK_INPUTS)
     rows: dict[str, Tally] = {}
     seconds: dict[str, float] = {}
-
-    def count(row: str, found: Tally, begun: float) -> None:
+    progress = Progress(inputs)
+    for row, name, work in parts(inputs, settings.quick):
+        before = "" if name not in progress.done else ", before"
+        if not before:
+            begun = time.monotonic()
+            found = work()
+            progress.add(name, found, time.monotonic() - begun)
+        found, took = progress.done[name]
+        print(
+            f"  {name}: {found.tried} tried, {len(found.wrong)} wrong, {took:.1f} s{before}",
+            file=sys.stderr,
+            flush=True,
+        )
+        for line in found.wrong[:SHOWN]:
+            print(f"    {line}", file=sys.stderr, flush=True)
         total = rows.setdefault(row, Tally(row))
         total.tried += found.tried
         total.refused += found.refused
         total.accepted += found.accepted
         total.wrong += found.wrong
-        seconds[row] = seconds.get(row, 0.0) + time.monotonic() - begun
-        print(f"  {found.kind}: {found.tried} tried, {len(found.wrong)} wrong", file=sys.stderr, flush=True)
-        for line in found.wrong[:SHOWN]:
-            print(f"    {line}", file=sys.stderr, flush=True)
-
-    for row, kind, make, times, patience in plan(inputs, "quick" if settings.quick else None):
-        begun = time.monotonic()
-        count(row, try_many(kind, make, times, SEED, patience=patience), begun)
-    if not settings.quick:  # it compiles everything once more
-        begun = time.monotonic()
-        count(CHECKED, try_checked(CHECKED, max(20, inputs // 1000), SEED), begun)
+        seconds[row] = seconds.get(row, 0.0) + took
+    progress.forget()
     return _report(list(rows.values()), seconds, inputs)
 
 

@@ -1,8 +1,10 @@
-"""Forged training states once more, in kernels that look where they read and write (``NUMBA_BOUNDSCHECK``).
+"""Forged nets, states and positions once more, in kernels that look where they read and write (``NUMBA_BOUNDSCHECK``).
 
 Kernels do not look by themselves, so a write beside an array may go unnoticed for long. The switch is read when Numba
 is imported, and the code it makes must not be mixed with the other: so this is a program of its own, with a cache of
-its own. Its first run compiles everything once more.
+its own. Its first run compiles everything once more, which takes some minutes. All kernels that are handed arrays from
+files are run: those of leaf evaluators of every kind under search and solver, of the learners of every preset, and
+of the fit to stored positions.
 """
 
 from __future__ import annotations
@@ -11,14 +13,18 @@ import json
 import os
 import subprocess
 import sys
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.faults.trials import NoTrialError, Tally
+from benchmarks.faults import stored
+from benchmarks.faults.trials import NoTrialError, Tally, Trial
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PRESETS = ["quick", "embedding", "triangle-leouski", "backwards"]
-"""Those whose kernels are handed what a state holds."""
+KINDS: dict[str, Callable[[], Trial]] = {
+    "states, forged": stored.forged_states,
+    "nets, forged": stored.forged_nets,
+    "positions, forged": stored.forged_positions,
+}
 
 
 def try_checked(kind: str, count: int, seed: int) -> Tally:
@@ -38,11 +44,10 @@ def main(kind: str, count: str, seed: str) -> None:
     import numba
 
     from benchmarks.faults.deaths import PATIENCE
-    from benchmarks.faults.stored import forged_states
     from benchmarks.faults.trials import try_many
 
     assert numba.config.BOUNDSCHECK  # type: ignore[attr-defined]
-    found = try_many(kind, partial(forged_states, PRESETS), int(count), int(seed), patience=4 * PATIENCE)
+    found = try_many(kind, KINDS[kind], int(count), int(seed), patience=4 * PATIENCE)
     print(json.dumps(vars(found)))
 
 

@@ -26,11 +26,11 @@ from benchmarks.faults.trials import LOOK_SECONDS, Trial, Wrong
 
 PATIENCE = 900.0
 """Seconds after which a program hangs: what it has to do first may be to compile."""
-MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures_seconds=1000.0")
+MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures_seconds=1000.0", "measure.probcut=0")
 OFTEN = "measure.save_seconds=0.01"
 _TABLES = ("net.tuples=[[0, 1, 2], [9, 18]]", "td.batch_games=16")
 PRESETS: dict[str, tuple[str, ...]] = {
-    "quick": (*_TABLES, "net.stages=2", "games=1600"),
+    "quick": (*_TABLES, "net.stages=2", "games=1600", "measure.probcut=150"),
     "ntuple": (*_TABLES, "net.stages=2", "games=1600"),
     "league": (*_TABLES, "games=1600"),
     "embedding": (*_TABLES, "net.stages=2", "net.dim=4", "net.hidden=4", "games=800"),
@@ -154,6 +154,7 @@ def trainer() -> Programs:
 
     import train
     from othello_nn.learn import backwards, make  # noqa: F401 (so that every copy has them)
+    from othello_nn.learn import trainer as around
     from othello_nn.learn.data import learner
     from othello_nn.learn.watch.logger import Logger
 
@@ -161,12 +162,13 @@ def trainer() -> Programs:
     Logger.pictures = Logger.histograms = lambda *_: None  # type: ignore[method-assign, assignment]
     backwards.SLAB = 100
     learner.PORTION, learner.SLAB, learner.TESTED, learner.CALIBRATED = 32, 500, 4, 200
+    around.PROBCUT_DEPTH, around.PROBCUT_SOLVE = 4, 8
     learner.PROBCUT = {"positions": 160, "depth": 4, "solve_empties": 6}
     return Programs(lambda words: train.main(words))
 
 
 def words(preset: str, run: str = "run") -> list[str]:
-    settings = (*PRESETS[preset], *MEASURE, OFTEN)
+    settings = (*MEASURE, OFTEN, *PRESETS[preset])
     return [
         "--preset",
         preset,

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.faults.texts import some_games
+from benchmarks.faults.texts import Reader, some_games, text_of
 from benchmarks.faults.trials import Damage, Trial, Wrong
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import make_openings
 from othello_nn.cli.engine.gtp import GtpEngine
 from othello_nn.cli.engine.nboard import NBoardEngine
 from othello_nn.cli.engine.thread import PlayerThread
+from othello_nn.errors import OthelloError
 from othello_nn.game.formats.ggf import format_ggf
 from othello_nn.game.formats.sgf import format_sgf
 
@@ -26,48 +27,83 @@ GTP = """protocol_version; name; version; known_command play; list_commands; boa
 play black f5; play white d6; genmove black; genmove white; reg_genmove b; undo; showboard; time_settings 60 10 5;
 time_left black 30 0; final_score; set_game Othello; list_games; loadsgf game.sgf; loadsgf game.sgf 3;
 gogui-rules_board; gogui-rules_legal_moves; gogui-rules_final_result"""
+MOST_LINES = 50
 NBOARD = "nboard 2; set depth 3; set contempt 5; move F5; D6//1.5; hint 2; go; learn; analyze; ping 3"
+
+
+class RefusedError(OthelloError):
+    """What a protocol says with an answer of its own."""
 
 
 def _commands(text: str) -> list[bytes]:
     return [line.strip().encode() for line in text.split(";")]
 
 
+def _answered(engine: GtpEngine, line: str) -> bool:
+    """Whether a line is accepted; an answer must look like one, and a failure must leave everything as it was."""
+    before = engine.game
+    answer = engine.answer(line)
+    if answer is None:
+        return True
+    if not ANSWER.fullmatch(answer) or len(answer) > 10_000 + 2 * len(line.encode()):
+        raise Wrong(f"not an answer: {answer[:200]!r}")
+    if answer.startswith("?") and engine.game != before:
+        raise Wrong("a command that failed has changed the game")
+    return answer.startswith("=")
+
+
+def gtp() -> Reader:
+    """A session of some lines."""
+    Path("game.sgf").write_text(format_sgf(some_games()[1:2]))
+    thinker = PlayerThread("most-discs")
+
+    def read(data: bytes) -> None:
+        engine = GtpEngine(thinker)
+        answered = [_answered(engine, line) for line in text_of(data).split("\n")[:MOST_LINES]]
+        if not all(answered):
+            raise RefusedError("an error was told")
+
+    commands = _commands(GTP)
+    words = [b"\n", b" ", b"\t", b"#", b"7 ", b"\x07", b"black", b"w", *SQUARES]
+    return Reader([*commands, b"\n".join(commands)], words, read, demanding=False)
+
+
 def gtp_lines() -> Trial:
     """To an engine that goes on, so that its state is any state that such lines lead to."""
-    Path("game.sgf").write_text(format_sgf(some_games()[1:2]))
-    engine = GtpEngine(PlayerThread("most-discs"))
-    damage = Damage(_commands(GTP), [b" ", b"\t", b"#", b"7 ", b"\x07", b"black", b"w", *SQUARES])
+    reader, engine = gtp(), GtpEngine(PlayerThread("most-discs"))
+    damage = Damage(reader.samples[:-1], reader.words)
 
     def trial(rng: random.Random) -> bool:
-        data, whole = damage(rng)
-        before = engine.game
-        answer = engine.answer((data.split(b"\n")[0] if not whole else data).decode("utf-8", "replace"))
-        if answer is None:
-            return True
-        if not ANSWER.fullmatch(answer) or len(answer) > 10_000 + 2 * len(data):
-            raise Wrong(f"not an answer: {answer[:200]!r}")
-        if answer.startswith("?") and engine.game != before:
-            raise Wrong("a command that failed has changed the game")
-        return answer.startswith("=")
+        return _answered(engine, text_of(damage(rng)[0]).split("\n")[0])
 
     return trial
 
 
-def nboard_lines() -> Trial:
-    games = [f"set game {format_ggf([game]).strip()}".encode() for game in some_games()]
-    damage = Damage([*_commands(NBOARD), *games], [b" ", b"//", b"set ", b"move ", b"(;", b"]", *SQUARES])
+def nboard() -> Reader:
+    """A session of some lines, and a ping that must be answered after them."""
     thinker = PlayerThread("most-discs")
 
-    def trial(rng: random.Random) -> bool:
-        lines = [damage(rng)[0].split(b"\n")[0].decode("utf-8", "replace") for _ in range(rng.randint(1, 4))]
-        lines = [line for line in lines if line.split(" ")[0].strip() != "quit"]
+    def read(data: bytes) -> None:
+        lines = [line for line in text_of(data).split("\n")[:MOST_LINES] if line.split(" ")[0].strip() != "quit"]
         out = io.StringIO()
         NBoardEngine(thinker).run([*lines, "ping 99"], out)
-        said = out.getvalue()
-        if "pong 99\n" not in said:
+        if "pong 99\n" not in out.getvalue():
             raise Wrong(f"a ping is not answered after {lines!r}"[:500])
-        return "status error" not in said
+        if "status error" in out.getvalue():
+            raise RefusedError("an error was told")
+
+    games = [f"set game {format_ggf([game]).strip()}".encode() for game in some_games()]
+    words = [b"\n", b" ", b"//", b"set ", b"move ", b"(;", b"]", *SQUARES]
+    return Reader([*_commands(NBOARD), *games], words, read, demanding=False)
+
+
+def nboard_lines() -> Trial:
+    reader = nboard()
+    damage = Damage(reader.samples, reader.words)
+
+    def trial(rng: random.Random) -> bool:
+        reader.read(b"\n".join(damage(rng)[0] for _ in range(rng.randint(1, 4))))
+        return True
 
     return trial
 
@@ -141,7 +177,7 @@ def hostile_engines() -> Trial:
 
     def trial(rng: random.Random) -> bool:
         words = shlex.join([sys.executable, str(script), str(rng.random())])
-        result = play_match("most-discs", f"{rng.choice(('gtp', 'nboard'))}:{words}:timeout=3", openings)
+        result = play_match("most-discs", f"{rng.choice(('gtp', 'nboard'))}:{words}:timeout=1", openings)
         if result.games != 2 or result.wins != 2:
             raise Wrong(f"{result.games} games, {result.wins} won")
         for one in result.played:
@@ -154,4 +190,5 @@ def hostile_engines() -> Trial:
     return trial
 
 
+READERS: dict[str, Callable[[], Reader]] = {"GTP": gtp, "NBoard": nboard}
 KINDS: dict[str, Callable[[], Trial]] = {"GTP lines": gtp_lines, "NBoard lines": nboard_lines}

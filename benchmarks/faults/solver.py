@@ -10,7 +10,6 @@ import numpy as np
 from benchmarks.faults.trials import Trial, Wrong
 from othello_nn.engine import Engine, Options
 from othello_nn.game.position import Position
-from othello_nn.game.rules import PASS
 
 ONE = np.uint64(1)
 MOST_EMPTIES, PLAIN_EMPTIES = 10, 7
@@ -65,6 +64,30 @@ def negamax(mover, opponent, alpha, beta, prune, passed):
     return np.int64(64 - 2 * theirs if mine > theirs else 2 * mine - 64)
 
 
+@numba.njit
+def _played(mover, opponent, empties, chance):
+    """The position that random moves lead to, with so many empties left, or more if the game is over before."""
+    passed = False
+    while 64 - _count(mover | opponent) > empties:
+        count, chosen, chosen_flips = 0, 0, np.uint64(0)
+        for square in range(64):
+            bit = ONE << np.uint64(square)
+            flips = np.uint64(0) if (mover | opponent) & bit else _flips(mover, opponent, square)
+            if flips:
+                count += 1
+                chance = chance * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+                if (chance >> np.uint64(33)) % np.uint64(count) == 0:  # each legal move is as likely as the others
+                    chosen, chosen_flips = square, flips
+        if count:
+            mover, opponent = opponent ^ chosen_flips, mover | chosen_flips | ONE << np.uint64(chosen)
+        elif passed:
+            break
+        else:
+            mover, opponent = opponent, mover
+        passed = count == 0
+    return mover, opponent
+
+
 def true_score(position: Position) -> int:
     prune = position.empties > PLAIN_EMPTIES
     return int(negamax(np.uint64(position.mover), np.uint64(position.opponent), -64, 64, prune, False))
@@ -78,9 +101,9 @@ def ending(rng: random.Random) -> Position:
         share = rng.choice((0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98))
         mover = sum(1 << square for square in squares if rng.random() < share)
         return Position(mover, sum(1 << square for square in squares) ^ mover)
-    position = Position.start()
-    while position.empties > empties and not position.is_over:
-        position = position.play(PASS if position.must_pass else rng.choice(position.legal_moves))
+    start = Position.start()
+    played = _played(np.uint64(start.mover), np.uint64(start.opponent), empties, np.uint64(rng.getrandbits(64)))
+    position = Position(*(int(mask) for mask in played))
     return position if position.empties <= MOST_EMPTIES else ending(rng)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.faults.deaths import Programs, fresh, trainer, words
+from benchmarks.faults.texts import Reader, text_of
 from benchmarks.faults.trials import Damage, Trial, Wrong
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.files import sealed
@@ -37,6 +38,9 @@ VALUES = (
 )  # fmt: skip
 NUMBERS = (0, -1, 1, 59, 60, 61, 64, 127, -128, 255, 2**15, 2**31 - 1, 2**62, 1e-30, 1e9, 1e30, math.nan, math.inf)
 POSITIONS = [Position.parse(text) for text in ("start", "f5", "f5d6c3d3c4f4")]
+
+
+KEYS = ("kind", "tuples", "stages", "dim", "hidden", "heads", "net", "maps", "ntuple", "staged", "triangle", "doubled")
 
 
 def saved_nets() -> dict[str, Path]:
@@ -98,6 +102,21 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     with safe_open(path, framework="numpy") as file:
         meta = {key: value for key, value in file.metadata().items() if key != "crc32"}
         return {name: file.get_tensor(name) for name in file.keys()}, meta  # noqa: SIM118 (not a dict)
+
+
+def net_configs() -> Reader:
+    """What a net's file says of the net, with a checksum that fits; then it is compiled, as a player would."""
+    from othello_nn.engine.leaf.compile import compile_checkpoint
+
+    arrays, meta = _read(saved_nets()["table"])
+    path = Path("configured.safetensors")
+
+    def read(data: bytes) -> None:
+        path.write_bytes(sealed(arrays, meta | {"net": text_of(data)}))
+        compile_checkpoint(Checkpoint.load(path), "configured")
+
+    words = [b"{", b"}", b"[", b"]", b'"', b":", b",", b"null", *(word.encode() for word in KEYS)]
+    return Reader([json.dumps(config).encode() for config in NETS.values()], words, read, demanding=False)
 
 
 def forged_nets() -> Trial:
@@ -187,13 +206,13 @@ class _States:
         self.runs = {}
         for preset in presets:
             folder = Path(preset).resolve()
-            _stop_midway(program, preset, folder)
+            stop_midway(program, preset, folder)
             self.runs[preset] = Run.open(folder / "runs", "run")
         self.contents = {preset: run.state_path.read_bytes() for preset, run in self.runs.items()}
 
 
-def _stop_midway(program: Programs, preset: str, folder: Path) -> None:
-    """Have a run killed when it has saved its first state."""
+def stop_midway(program: Programs, preset: str, folder: Path, when: Callable[[Any], bool] = lambda _: True) -> None:
+    """Have a run killed when it has saved its first state, or the first with a learner of which something is true."""
     from othello_nn.learn.trainer import Trainer
 
     def run_and_die(arguments: list[str]) -> int:
@@ -201,7 +220,8 @@ def _stop_midway(program: Programs, preset: str, folder: Path) -> None:
 
         def save_and_die(trainer: Trainer) -> None:
             save(trainer)
-            os.kill(os.getpid(), signal.SIGKILL)
+            if when(trainer.learner):
+                os.kill(os.getpid(), signal.SIGKILL)
 
         Trainer.save = save_and_die  # type: ignore[method-assign]
         return program.run(arguments)
@@ -246,6 +266,37 @@ def forged_states(presets: list[str] | None = None) -> Trial:
         for _ in range(rng.randint(1, 2)):
             _forge_arrays(arrays, rng)
         run.state_path.write_bytes(sealed(arrays, meta))
+        learner = make_learner(run.config, "cpu", Group(), 1, resumed=True)
+        Trainer(run, learner, Group(), 1).resume()
+        learner.step()
+        return True
+
+    return trial
+
+
+def forged_positions() -> Trial:
+    """The positions that a searched run learns from, with checksums that fit: any boards, values and numbers."""
+    from othello_nn.learn.data.store import HEADER, INDEX, POSITIONS, RECORD, _entry
+    from othello_nn.learn.distributed import Group
+    from othello_nn.learn.make import make_learner
+    from othello_nn.learn.runs import Run
+    from othello_nn.learn.trainer import Trainer
+
+    folder = Path("champion-fitting").resolve()
+    stop_midway(trainer(), "champion", folder, lambda learner: learner.fitting)
+    run = Run.open(folder / "runs", "run")
+    [index] = (run.folder / "positions").glob(f"generation-1/*{INDEX}")
+    header, good = index.read_bytes()[:HEADER], np.fromfile(index.with_suffix(POSITIONS), RECORD)
+
+    def trial(rng: random.Random) -> bool:
+        records = good.copy()
+        for _ in range(rng.randint(1, 20)):
+            at = slice(first := rng.randrange(len(records)), first + rng.choice((1, 10, len(records))))
+            name = rng.choice(RECORD.names or ())
+            whole = rng.choice((0, 1, 2**63, 2**64 - 1, rng.getrandbits(64)))
+            records[name][at] = np.array([whole], np.uint64).astype(RECORD[name])[0]
+        index.with_suffix(POSITIONS).write_bytes(records.tobytes())
+        index.write_bytes(header + _entry(len(records), records.tobytes()))
         learner = make_learner(run.config, "cpu", Group(), 1, resumed=True)
         Trainer(run, learner, Group(), 1).resume()
         learner.step()

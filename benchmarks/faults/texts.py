@@ -1,4 +1,8 @@
-"""Damaged records, boards, tuples, settings, players and journals. Read ``trials.py`` first."""
+"""Damaged records, boards, tuples, settings, players and journals. Read ``trials.py`` first.
+
+A ``Reader`` is a parser with what it takes to try it: inputs that are good, pieces that mean something to it, and how
+an input is read and looked at. Here good inputs are damaged by chance; ``guided.py`` looks for ways through the code.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import json
 import random
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +41,42 @@ from othello_nn.players.classic.league_tuples import Tuple, format_tuples, parse
 from othello_nn.players.spec import KEYS
 
 SEED = 1
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a kind of input is tried."""
+
+    samples: list[bytes]
+    """Good inputs."""
+    words: list[bytes]
+    """Pieces of such inputs."""
+    read: Callable[[bytes], object]
+    """Reads an input, and looks that what was made of it is right; an ``OthelloError`` refuses it."""
+    demanding: bool = True
+    """Whether all samples must be accepted: else they are only where the damage begins."""
+
+
+def trial_of(make: Callable[[], Reader]) -> Trial:
+    """Its good inputs, damaged."""
+    reader = make()
+    damage = Damage(reader.samples, reader.words)
+
+    def trial(rng: random.Random) -> bool:
+        data, whole = damage(rng)
+        try:
+            reader.read(data)
+        except ValueError as error:
+            if whole and reader.demanding:
+                raise Wrong(f"a good input is refused: {str(error)[:200]}") from None
+            raise
+        return True
+
+    return trial
+
+
+def text_of(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def random_game(rng: random.Random, plies: int = 80) -> Game:
@@ -74,30 +116,17 @@ def _essence(games: list[Game]) -> list[tuple[Any, ...]]:
     return [(game.start, game.moves, game.result) for game in games]
 
 
-def _of_games(parse: Callable[[str], list[Game]], write: Callable[[list[Game]], str], words: list[bytes]) -> Trial:
+def _of_games(parse: Callable[[str], list[Game]], write: Callable[[list[Game]], str], words: list[bytes]) -> Reader:
     games = some_games()
-    damage = Damage([write(games[:1]).encode(), write(games[1:]).encode()], words)
 
-    def trial(rng: random.Random) -> bool:
-        data, whole = damage(rng)
-        found = _must(whole, lambda: parse(data.decode("utf-8", "replace")))
+    def read(data: bytes) -> None:
+        found = parse(text_of(data))
         for game in found:
             check_game(game)
         if found and all(game.moves for game in found) and _essence(parse(write(found))) != _essence(found):
             raise Wrong("what was read is another game when it is written and read again")
-        return True
 
-    return trial
-
-
-def _must(whole: bool, read: Callable[[], Any]) -> Any:
-    """Read an input; one that is whole must be accepted."""
-    try:
-        return read()
-    except ValueError as error:
-        if whole:
-            raise Wrong(f"a good input is refused: {str(error)[:200]}") from None
-        raise
+    return Reader([write(games[:1]).encode(), write(games[1:]).encode()], words, read)
 
 
 TREE = [
@@ -118,21 +147,21 @@ TREE = [
 ]
 
 
-def ggf() -> Trial:
+def ggf() -> Reader:
     return _of_games(parse_ggf, format_ggf, TREE)
 
 
-def sgf() -> Trial:
+def sgf() -> Reader:
     return _of_games(parse_sgf, format_sgf, [*TREE, b"AB[", b"AW[", b"PL[W]", b"SZ[8]", b"(;GM[2]"])
 
 
-def transcripts() -> Trial:
+def transcripts() -> Reader:
     return _of_games(
         parse_transcripts, format_transcripts, [b"f5", b"D6", b"--", b"pa", b"1.", b"#", b"\n", b" ", b"z9"]
     )
 
 
-def wthor() -> Trial:
+def wthor() -> Reader:
     records = []
     for game in some_games():
         squares = [move for move in game.moves if move != PASS]
@@ -140,15 +169,12 @@ def wthor() -> Trial:
         records.append(struct.pack("<HHHBB60s", 0, 1, 2, game.final.black_discs, 32, moves))
     whole = struct.pack("<4BIHH4B", 19, 99, 12, 31, len(records), 0, 1997, 8, 0, 0, 0) + b"".join(records)
     sample = _accepted_part(whole, len(records))
-    damage = Damage([sample], [b"\0", b"\xff", b"\x0b", b"\x58", sample[:16]])
 
-    def trial(rng: random.Random) -> bool:
-        data, good = damage(rng)
-        for game in _must(good, lambda: parse_wthor(data)):
+    def read(data: bytes) -> None:
+        for game in parse_wthor(data):
             check_game(game)
-        return True
 
-    return trial
+    return Reader([sample], [b"\0", b"\xff", b"\x0b", b"\x58", sample[:16]], read)
 
 
 def _accepted_part(data: bytes, count: int) -> bytes:
@@ -165,83 +191,80 @@ def _accepted_part(data: bytes, count: int) -> bytes:
     return header[:4] + len(kept).to_bytes(4, "little") + header[8:] + b"".join(kept)
 
 
-def obf() -> Trial:
+def obf() -> Reader:
     rng = random.Random(SEED)
     entries = []
     for plies in (10, 30, 50):
         position = random_game(rng, plies).final
         entries.append(ObfEntry(position, {move: rng.randint(-64, 64) for move in position.legal_moves}))
-    damage = Damage([format_obf(entries).encode()], [b";", b":", b"X", b"O", b"-", b"a1:", b"+64", b" ", b"\n", b"%"])
 
-    def trial(rng: random.Random) -> bool:
-        data, whole = damage(rng)
-        found = _must(whole, lambda: parse_obf(data.decode("utf-8", "replace")))
+    def read(data: bytes) -> None:
+        found = parse_obf(text_of(data))
         for entry in found:
             for move in entry.scores:
                 entry.position.play(move)
         if [(e.position, e.scores) for e in parse_obf(format_obf(found))] != [(e.position, e.scores) for e in found]:
             raise Wrong("what was read is another list when it is written and read again")
-        return True
 
-    return trial
+    words = [b";", b":", b"X", b"O", b"-", b"a1:", b"+64", b" ", b"\n", b"%"]
+    return Reader([format_obf(entries).encode()], words, read)
 
 
-def boards() -> Trial:
+def boards() -> Reader:
     games = some_games()
     samples = [game.final.to_text().encode() for game in games] + [str(games[1].final).encode(), b"start", b"f5d6c3"]
-    damage = Damage(samples, [b"X", b"O", b"-", b"*", b"o", b" ", b"\n", b"X to move", b"/", b"f5", b"|"])
 
-    def trial(rng: random.Random) -> bool:
-        data, _ = damage(rng)
-        position = Position.parse(data.decode("utf-8", "replace"))
+    def read(data: bytes) -> None:
+        position = Position.parse(text_of(data))
         if position.mover & position.opponent or Position.parse(position.to_text()) != position:
             raise Wrong("a position that is another when it is written and read again")
-        return True
 
-    return trial
+    words = [b"X", b"O", b"-", b"*", b"o", b" ", b"\n", b"X to move", b"/", b"f5", b"|"]
+    return Reader(samples, words, read, demanding=False)
 
 
-def moves() -> Trial:
+def moves() -> Reader:
     samples = ["".join(f"{'abcdefgh'[m % 8]}{m // 8 + 1}" for m in game.moves if m != PASS) for game in some_games()]
-    damage = Damage([text.encode() for text in samples], [b"f5", b"--", b"pass", b"PA", b"1.", b" ", b"\t", b"h9"])
 
-    def trial(rng: random.Random) -> bool:
-        data, _ = damage(rng)
-        check_game(Game(moves=tuple(parse_transcript(data.decode("utf-8", "replace")))))
-        return True
+    def read(data: bytes) -> None:
+        check_game(Game(moves=tuple(parse_transcript(text_of(data)))))
 
-    return trial
+    words = [b"f5", b"--", b"pass", b"PA", b"1.", b" ", b"\t", b"h9"]
+    return Reader([text.encode() for text in samples], words, read, demanding=False)
 
 
-def tuples() -> Trial:
+def tuples() -> Reader:
     rng = random.Random(SEED)
     made = [
         Tuple((squares,), tuple(rng.uniform(-5, 5) for _ in range(3 ** len(squares))))
         for squares in tuple_set("all-2")[:8]
     ]
-    damage = Damage(
-        [format_tuples(made).encode(), format_tuples(made[:1]).encode()], [b"{", b"}", b" ", b"2", b"63", b"\n"]
-    )
 
-    def trial(rng: random.Random) -> bool:
-        data, whole = damage(rng)
-        found = _must(whole, lambda: parse_tuples(data.decode("utf-8", "replace")))
+    def read(data: bytes) -> None:
+        found = parse_tuples(text_of(data))
         if parse_tuples(format_tuples(found)) != found:
             raise Wrong("what was read are other tuples when they are written and read again")
         tuples_evaluator(found, "damaged")
-        return True
 
-    return trial
+    samples = [format_tuples(made).encode(), format_tuples(made[:1]).encode()]
+    return Reader(samples, [b"{", b"}", b" ", b"2", b"63", b"\n"], read)
 
 
-def settings() -> Trial:
-    """``--set KEY=VALUE``, several at once, for any preset."""
+def _check_config(config: Config) -> None:
+    if Config.from_dict(config.as_dict()) != config:
+        raise Wrong("a configuration that is another when it is written and read again")
+
+
+def settings() -> Reader:
+    """``--set KEY=VALUE``, several at once, a line each; the first sign says for which preset."""
     configs = [load_preset(name) for name in preset_names()]
     flat = []
-    for config in configs:
+    for number, config in enumerate(configs):
         for name, value in config.as_dict().items():
             inner = value.items() if isinstance(value, dict) else [("", value)]
-            flat += [f"{name}{'.' if key else ''}{key}={json.dumps(item)}".encode() for key, item in inner]
+            flat += [
+                bytes([number]) + f"{name}{'.' if key else ''}{key}={json.dumps(item)}".encode() for key, item in inner
+            ]
     words = [
         b"=",
         b".",
@@ -258,78 +281,58 @@ def settings() -> Trial:
         b",",
         b"net.net.net.",
     ]
-    damage = Damage(flat, words)
 
-    def trial(rng: random.Random) -> bool:
-        texts = [damage(rng)[0].decode("utf-8", "replace") for _ in range(rng.randint(1, 3))]
-        config = rng.choice(configs).changed(texts)
-        if Config.from_dict(config.as_dict()) != config:
-            raise Wrong("a configuration that is another when it is written and read again")
-        return True
+    def read(data: bytes) -> None:
+        if data:
+            _check_config(configs[data[0] % len(configs)].changed(text_of(data[1:]).split("\n")))
 
-    return trial
+    return Reader(flat, [*words, b"\n", *(line[1:] + b"\n" for line in flat[::7])], read, demanding=False)
 
 
-def config_files() -> Trial:
+def config_files() -> Reader:
     """A run's config.json."""
     from othello_nn.learn.runs import Run
 
     samples = [json.dumps(load_preset(name).as_dict()).encode() for name in preset_names()]
-    damage = Damage(
-        samples, [b"{", b"}", b"[", b"]", b'"', b":", b",", b"null", b"true", b'"net":', b'"kind":', b"\xff"]
-    )
     folder = Path("damaged")
     folder.mkdir()
 
-    def trial(rng: random.Random) -> bool:
-        data, whole = damage(rng)
+    def read(data: bytes) -> None:
         (folder / "config.json").write_bytes(data)
-        run = _must(whole, lambda: Run.open(Path(), "damaged"))
-        if Config.from_dict(run.config.as_dict()) != run.config:
-            raise Wrong("a configuration that is another when it is written and read again")
-        return True
+        _check_config(Run.open(Path(), "damaged").config)
 
-    return trial
+    words = [b"{", b"}", b"[", b"]", b'"', b":", b",", b"null", b"true", b'"net":', b'"kind":', b"\xff"]
+    return Reader(samples, words, read)
 
 
-def players() -> Trial:
+def players() -> Reader:
     """What is typed for a player; it is looked up, not made."""
     samples = [b"champion:depth=4,threads=2", b"swh", b"mobility:nodes=1000,probcut=off", b"gtp:true -x:timeout=5"]
     words = [f"{key}=".encode() for key in KEYS] + [b":", b",", b"=", b"gtp:", b"nboard:", b"module:", b"tuples:", b"'"]
-    damage = Damage(samples, words)
-
-    def trial(rng: random.Random) -> bool:
-        data, _ = damage(rng)
-        find_player(data.decode("utf-8", "replace"))
-        return True
-
-    return trial
+    return Reader(samples, words, lambda data: find_player(text_of(data)), demanding=False)
 
 
-def journals() -> Trial:
+def journals() -> Reader:
     names, openings, path = ["swh", "most-discs", "random"], leouski60()[:2], Path("games.jsonl")
     play_tournament(names, openings, 4, journal=Journal(path, {"players": names}))
     pairings = round_robin([Entrant(name) for name in names], openings, 4)
     sample = path.read_bytes()
     lines = sample.splitlines(keepends=True)
     words = [b"\n", b"{", b"}", b"[", b"]", b'"', b":", b",", b"null", b'"moves": ', b'"result": ', *lines[:2]]
-    damage = Damage([sample, b"".join(lines[:3])], words)
 
-    def trial(rng: random.Random) -> bool:
-        data, whole = damage(rng)
+    def read(data: bytes) -> None:
         path.write_bytes(data)
         with Journal(path, {"players": names}) as journal:
-            found = _must(whole, lambda: journal.games(pairings))
+            found = journal.games(pairings)
         for one in found:
             check_game(one.game)
         for standing in TournamentResult(tuple(names), tuple(found), 0.0).standings():
             json.dumps(standing.as_dict(), allow_nan=False)
-        return True
 
-    return trial
+    return Reader([sample, b"".join(lines[:3])], words, read)
 
 
-KINDS: dict[str, Callable[[], Trial]] = {
+READERS: dict[str, Callable[[], Reader]] = {
     "GGF": ggf,
     "SGF": sgf,
     "WTHOR": wthor,
@@ -343,3 +346,4 @@ KINDS: dict[str, Callable[[], Trial]] = {
     "players": players,
     "journals": journals,
 }
+KINDS: dict[str, Callable[[], Trial]] = {name: partial(trial_of, make) for name, make in READERS.items()}

@@ -16,6 +16,7 @@ import mmap
 import os
 import random
 import resource
+import shutil
 import signal
 import struct
 import sys
@@ -33,8 +34,11 @@ Trial = Callable[[random.Random], bool]
 LONGEST_LINE = 2000
 HANG_SECONDS = 60.0
 LOOK_SECONDS = 0.05
+TOLD_SECONDS = 60.0
+"""Between two lines of a kind that takes long."""
 MEMORY = 2 << 30
 """What a trial may allocate beyond what its process had before."""
+LEAST_ROOM = 1 << 30
 SHOWN = 10
 _COUNTS = struct.Struct("5q")  # the number at work, tried, refused, accepted, wrong
 
@@ -45,6 +49,11 @@ class NoTrialError(OthelloError):
 
 class Wrong(Exception):
     """What must not happen."""
+
+
+def is_clear(text: str) -> bool:
+    """Whether an error says what it says in one line."""
+    return "\n" not in text and 0 < len(text) <= LONGEST_LINE
 
 
 @dataclass
@@ -64,7 +73,7 @@ class Tally:
             accepted = trial()
         except OthelloError as error:
             text = str(error)
-            if "\n" in text or not 0 < len(text) <= LONGEST_LINE:
+            if not is_clear(text):
                 self.wrong.append(f"{self.kind} {number}: not one clear line: {text[:LONGEST_LINE]!r}")
             self.refused += 1
         except Exception as error:
@@ -76,12 +85,21 @@ class Tally:
             self.refused += not accepted
 
 
+def fast_folder() -> str | None:
+    """Where files are in memory, if there is such a place: most trials write one, and waiting for a disk tries nothing.
+
+    Who is killed leaves the same behind there; what a power cut leaves is tried by ``tests/test_torn_writes.py``.
+    """
+    place = "/dev/shm"
+    return place if os.access(place, os.W_OK) and shutil.disk_usage(place).free > LEAST_ROOM else None
+
+
 def try_many(
     kind: str, make: Callable[[], Trial], count: int, seed: int, first: int = 0, patience: float = HANG_SECONDS
 ) -> Tally:
     """So many trials in a process of their own; after one that crashes or hangs another process goes on behind it."""
     tally, number = Tally(kind), first
-    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+    with tempfile.TemporaryDirectory(prefix="faults-", dir=fast_folder()) as folder:
         while number < first + count:
             numbers = range(number, first + count)
             number = _try_until_crash(tally, make, numbers, seed, Path(folder), patience)
@@ -99,7 +117,7 @@ def _try_until_crash(
     child = os.fork()
     if child == 0:
         _work(tally.kind, make, numbers, seed, folder, shared, said)
-    status = _watch(child, shared, patience)
+    status = _watch(child, shared, patience, f"{tally.kind}: {{}} of {numbers.stop}")
     at, tried, refused, accepted, _ = _COUNTS.unpack_from(shared, 0)
     tally.tried, tally.refused, tally.accepted = tally.tried + tried, tally.refused + refused, tally.accepted + accepted
     tally.wrong += [json.loads(line) for line in said.read_text().splitlines()]
@@ -141,9 +159,9 @@ def _work(kind: str, make: Callable[[], Trial], numbers: range, seed: int, folde
         os._exit(code)
 
 
-def _watch(child: int, shared, patience: float) -> str:
-    """Wait for a process, as long as it gets on; what was wrong with it, if anything."""
-    before, changed = -2, time.monotonic()
+def _watch(child: int, shared, patience: float, line: str) -> str:
+    """Wait for a process, as long as it gets on, and tell how far it is; what was wrong with it, if anything."""
+    before, changed, told = -2, time.monotonic(), time.monotonic()
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -152,6 +170,9 @@ def _watch(child: int, shared, patience: float) -> str:
         now = _COUNTS.unpack_from(shared, 0)[0]
         if now != before:
             before, changed = now, time.monotonic()
+        if time.monotonic() - told > TOLD_SECONDS:
+            print(f"    {line.format(max(now, 0))}", file=sys.stderr, flush=True)
+            told = time.monotonic()
         if time.monotonic() - changed > patience:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
@@ -180,6 +201,8 @@ NUMBERS = [
     b"1" + b"0" * 30,
 ]
 COUNTS = (2, 10, 100, 1000, 20_000)
+OFTEN = (16, 8, 4, 2, 1)
+"""How often a piece is put in so many times: the longest inputs take nearly all the time, and say mostly the same."""
 
 
 class Damage:
@@ -216,7 +239,7 @@ class Damage:
             case 4:
                 return data[:low] + rng.choice(self.words) + data[near:]
             case 5:
-                return data[:low] + rng.choice(self.words) * rng.choice(COUNTS) + data[low:]
+                return data[:low] + rng.choice(self.words) * rng.choices(COUNTS, OFTEN)[0] + data[low:]
             case 6:
                 return data[:low] + rng.choice(NUMBERS) + data[near:]
             case 7:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,13 +112,29 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
     return ProbCut(coefficients, lines)
 
 
+def _tell(number: int, positions: int) -> None:
+    if number % 50 == 0:
+        tell(f"{number}/{positions} positions searched for ProbCut")
+
+
 def fit_evaluator(evaluator: LeafEvaluator, positions: int, depth: int, solve_empties: int, seed: int) -> ProbCut:
     """Search and solve so many positions with the evaluator, and fit what was found; stderr is told how far it is."""
+    return fit_watched(evaluator, positions, depth, solve_empties, seed, _tell)
+
+
+def fit_watched(
+    evaluator: LeafEvaluator,
+    positions: int,
+    depth: int,
+    solve_empties: int,
+    seed: int,
+    on_position: Callable[[int, int], None],
+) -> ProbCut:
+    """The same for a caller who is told after each position: how many are done, and of how many."""
     engine, samples = Engine(evaluator, Options(probcut=False)), []
     for number, position in enumerate(sample_positions(engine, random.Random(seed), positions), 1):
         samples.append((position.empties, measure(engine, position, depth, solve_empties)))
-        if number % 50 == 0:
-            tell(f"{number}/{positions} positions searched for ProbCut")
+        on_position(number, positions)
     return fit(samples)
 
 

@@ -24,7 +24,9 @@ from typing import Any
 import numpy as np
 
 from othello_nn.checkpoint import Checkpoint
+from othello_nn.engine.leaf.compile import ColouredEvaluator, CompileError, compile_checkpoint
 from othello_nn.errors import OthelloError
+from othello_nn.fit.probcut import FitError, fit_watched
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner, TrainingError, is_out_of_memory, origin
 from othello_nn.learn.runs import Run, versions
@@ -48,6 +50,9 @@ SPARED = 5
 """That waits until so many times the duration of the last time has passed: it takes a sixth of the time."""
 WIDE, SPARK = 100, 12
 """From so many columns on, a terminal's line has room for a curve of so many points."""
+PROBCUT_DEPTH, PROBCUT_SOLVE = 7, 14
+"""How deep positions are searched for ProbCut, and from how many empties on they are solved: some seconds for 400."""
+FITTED_SHOWN = 20
 BAR = 1000  # the progress bar counts in thousandths of the run
 SPEED = curve("speed/games_per_second", "games played and learnt from, all processes together")
 
@@ -75,6 +80,10 @@ class Summary:
 
 Frame = tuple[Self, Self | None]
 """A net to be drawn, and its earlier self."""
+
+
+class _StoppedError(Exception):
+    """Ctrl-C, in the midst of what can be left out."""
 
 
 class Timer:
@@ -176,6 +185,7 @@ class Trainer:
         self._warm: float | None = None
         """When the first step had been made. It compiles what the others use, so minutes count from there."""
         self._unsaved = ""
+        self._probcut: np.ndarray | None = None
         self._metrics: Mapping[str, float] = {}
         self._origin = origin(self.config)
         self._open = ExitStack()
@@ -239,6 +249,7 @@ class Trainer:
                 self.show(last=True)
                 self._logger.projector(self.learner.net())
                 self.save()
+                self.fit()
                 self.group.barrier()
             self._logger.close()
         if error is not None:
@@ -382,6 +393,36 @@ class Trainer:
             note(TRAIN, f"{lines[0][0]} could not be saved: {lines[0][1]}; training goes on")
         self._unsaved = lines[0][1] if lines else ""
 
+    def fit(self) -> None:
+        """Let the net that is left search selectively: fit ProbCut to it, unless its learner has, and save it again.
+
+        Ctrl-C leaves it as it is. Of the run's state nothing changes, so that a run that goes on ends in another fit.
+        """
+        positions = self.config.measure.probcut
+        if not self.is_rank_0 or self._stop or not positions or self.learner.probcut is not None:
+            return
+        made = self.checkpoint(seconds := time.monotonic() - self._started)
+        try:
+            evaluator = compile_checkpoint(made, self.run.name)
+            if isinstance(evaluator, ColouredEvaluator):  # ProbCut is for one evaluator, not for two
+                return
+            how = PROBCUT_DEPTH, PROBCUT_SOLVE, self.config.seed
+            found = fit_watched(evaluator, positions, *how, self._tell_fitted)
+        except (CompileError, _StoppedError):  # a net of the user's own, or one that is wanted now
+            return
+        except FitError as error:
+            note(TRAIN, error)
+            return
+        self._probcut = found.numbers()
+        if failed := self._why_unsaved(self.run.net_path, lambda: self.run.save_net(self.checkpoint(seconds))):
+            self._unsaved = failed[1]
+
+    def _tell_fitted(self, number: int, positions: int) -> None:
+        if self._stop:
+            raise _StoppedError
+        if self._bar is not None and number % FITTED_SHOWN == 0:
+            self._bar.update(BAR, f"fitting ProbCut: {number} of {positions} positions")
+
     def _why_unsaved(self, path: Path, save: Callable[[], None]) -> tuple[str, str] | None:
         """What could not be saved and why, if it could not."""
         try:
@@ -404,7 +445,8 @@ class Trainer:
             made = export(net, info, quantise=not self.learner.keeps_floats)
         except NetError:  # a weight that 16 bits cannot hold
             made = export(net, info, quantise=False)
-        return replace(made, probcut=self.learner.probcut, calibration=self.learner.calibration)
+        probcut = self._probcut if self.learner.probcut is None else self.learner.probcut
+        return replace(made, probcut=probcut, calibration=self.learner.calibration)
 
     def _line(self, metrics: dict[str, float]) -> str:
         """Short enough for a terminal of 80 columns, with the bar and the times."""

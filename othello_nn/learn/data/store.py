@@ -189,4 +189,7 @@ def _check(path: Path, records: np.ndarray, entries: np.ndarray) -> None:
     for number, entry in enumerate(entries):
         if zlib.crc32(records[first : int(entry["records"])].tobytes()) != int(entry["checksum"]):
             raise StoreError(f"{path}: portion {number} is damaged")
+        portion = records[first : int(entry["records"])]
+        if (portion["mover"] & portion["opponent"]).any():  # kernels would read, and learn, beside their tables
+            raise StoreError(f"{path}: portion {number} has boards with both colours on a square")
         first = int(entry["records"])
