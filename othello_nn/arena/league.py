@@ -253,9 +253,7 @@ def league(
     _check_epsilon(epsilon)
     a, b = (p if isinstance(p, LeaguePlayer) else LeaguePlayer.of(p) for p in (a, b))
     if a.is_drawn:
-        raise PlayerError(
-            f"{random_wpc.NAME} is an opponent, a new one for each double game: name another player first"
-        )
+        raise PlayerError(f"{random_wpc.NAME} is an opponent, another one in each double game; name a player first")
     margins = np.zeros((2, double_games), np.int8)
     played = np.zeros(double_games, bool)
 

@@ -338,9 +338,9 @@ kept: the same command goes on after Ctrl-C, a crash or a power cut. What a play
   python play.py league champion --against mobility --epsilon 0 --openings random:7 --jobs 2
   python play.py league champion --opponent random-wpc --epsilon 0
 A player may also be tuples:FILE, n-tuples in the League's text format. Against random-wpc, whose 64 weights are drawn
-from -1 to 1 for each double game, the score is the player's expected utility. Scores are A's: a win 1, a draw 1/2; low and
-high bound the score with 95% confidence, each double game being one sample. Ctrl-C prints the result so far and exits
-with 130.
+from -1 to 1 for each double game, the score is the player's expected utility. Scores are A's: a win 1, a draw 1/2; low
+and high bound the score with 95% confidence, each double game being one sample. Ctrl-C prints the result so far and
+exits with 130.
 """,
     ),
     "book": (

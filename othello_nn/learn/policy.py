@@ -1,10 +1,10 @@
 """The policy gradient: an n-tuple net's weights follow the slope of its League score itself.
 
 TD learning asks that values be right, and 288 weights cannot make them right; evolution only asks which moves they lead
-to, but learns no more from a thousand games than one number. This learner asks what evolution asks and learns from every
-move. While it learns, the player is a chance one: at 1-ply it takes each move with a probability in proportion to
-exp(value of the move). The slope of its expected score against the Standard WPC Heuristic, both making random moves with
-the League's ε, is the mean over its games of
+to, but learns no more from a thousand games than one number. This learner asks what evolution asks and learns from
+every move. While it learns, the player is a chance one: at 1-ply it takes each move with a probability in proportion to
+exp(value of the move). The slope of its expected score against the Standard WPC Heuristic, both making random moves
+with the League's ε, is the mean over its games of
 
     Σ over its choices of advantage · ∇ log probability of the chosen move.
 
@@ -58,7 +58,7 @@ from othello_nn.players.searching import square_evaluator
 from othello_nn.players.simple import SWH
 
 FISHER_CHOICES = 2000
-"""Choices as either colour that a step's estimate of Fisher's matrix is made from."""
+"""Choices of each colour that a step's estimate of Fisher's matrix is made from."""
 
 SCORE = curve("policy/score", "policy gradient: League score of the chance player in the games learnt from")
 CHANCE = curve("policy/entropy", "policy gradient: entropy of a choice, in nats; 0 takes the best move always")

@@ -1,8 +1,8 @@
 """Games of a policy against a fixed opponent, and the gradient of its score, compiled. Read ``policy.py`` first.
 
-The policy's value of a move is minus the sum of its tables at the position that the move leads to, seen by the side that
-is to move there, as everywhere in the engine. Of a position's moves only differences count, so that each move needs no
-more than the lookups which it changes: some thirty of all-2's 210.
+The policy's value of a move is minus the sum of its tables at the position that the move leads to, seen by the side
+that is to move there, as everywhere in the engine. Of a position's moves only differences count, so that each move
+needs no more than the lookups which it changes: some twenty of all-2's 210.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def weigh_move(lookups, weights, work, number, square, turned):
     work.clock[0] += int64(1)
     clock, count = work.clock[0], int64(0)
     touched = work.old[number]  # lookups at first, cells in the end
-    squares, digits = turned | (ONE << uint64(square)), int64(2)
+    squares = turned | (ONE << uint64(square))
     while squares != ZERO:
         at = lowest_square(squares)
         squares &= squares - ONE
