@@ -43,9 +43,9 @@ def _threads() -> int:
 
 @benchmark("evolution", "the n-tuple paper's Table IV and Figure 4 in small: ten architectures, (10+90) evolution")
 def evolution(settings: Settings) -> Report:
-    generations, double_games = settings.size(150, 2), settings.size(50, 1)
+    generations, double_games = settings.size(60, 2), settings.size(50, 1)
     seeds = range(1, settings.size(3, 1) + 1)
-    points = sorted({max(1, generations * share // 150) for share in (5, 10, 20, 40, 75, 110, 150)})
+    points = sorted({max(1, generations * share // 60) for share in (2, 5, 10, 20, 30, 45, 60)})
     scores: dict[tuple[str, str], list[list[float]]] = {}
     for name, view in PRINTED:
         for seed in seeds:
