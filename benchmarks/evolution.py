@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-from typing import Any
 
 from benchmarks.harness import ROOT, Report, Settings, benchmark, markdown_table
 from othello_nn.arena.league import LeagueResult, league, league_player
@@ -63,17 +62,14 @@ def _evolved(name: str, view: str, seed: int, points: list[int], double_games: i
     """League scores of the fittest after so many generations: the last over many games, the others over fewer."""
     changes = [f"net.tuples={name}", f"net.view={view}", f"net.seed={seed}", f"evolve.double_games={double_games}"]
     config = load_preset("evolve").changed(changes)
-    learner, swh, found = EvolutionLearner(config.net, config.evolve, seed=seed, threads=_threads()), _swh(), []
+    learner = EvolutionLearner(config.net, config.evolve, seed=seed, threads=_threads())
+    swh, found = league_player("swh"), []
     for point in points:
         while learner.generation < point:
             learner.step()
         games = settings.size(5_000 if point == points[-1] else 1_000, 10)
         found.append(league(learner.evaluator(), swh, games, 0.1, SEED, _threads()).score or 0.0)
     return found
-
-
-def _swh() -> Any:
-    return league_player("swh")
 
 
 def _table_4(scores: dict[tuple[str, str], list[list[float]]]) -> str:

@@ -216,13 +216,14 @@ class LeouskiLearner(Learner):
         parts = list(inner.nets) if isinstance(inner, Staged) else [inner]
         first = parts[0]
         self._is_dense = isinstance(inner, DenseNet)
-        if not isinstance(net, Doubled) or not (isinstance(first, TriangleNet) or self._is_dense):
+        if not isinstance(net, Doubled) or not isinstance(first, DenseNet if self._is_dense else TriangleNet):
             raise OthelloError(
                 "Leouski's training is for a doubled net of triangle nets, staged or not, or of fully connected ones"
             )
         net.reset_parameters(torch.Generator().manual_seed(seed))
         self.games, self.seed, self.games_per_step, self.total_games = 0, seed, games_per_step, total_games
         self._config, self._staged, self._parts = net.config, isinstance(inner, Staged), len(parts)
+        assert isinstance(first, DenseNet | TriangleNet)
         if isinstance(first, DenseNet):
             self._maps, self._symmetric, inputs = len(first.outputs), False, 64
         else:
