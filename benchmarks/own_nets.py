@@ -7,20 +7,24 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.harness import ROOT, BenchmarkError, Report, Settings, benchmark, markdown_table
+from othello_nn.arena.match import play_match
+from othello_nn.arena.openings import make_openings
 from othello_nn.config import load_preset
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.make import make_learner
 from othello_nn.learn.td.rivals import TorchOpponent
 from othello_nn.learn.watch.strength import LEAGUE_EPSILON, OPENING_PLIES, torch_score
-from othello_nn.nets import Net, load_net
+from othello_nn.nets import Net, export, load_net
 
 EXAMPLE = ROOT / "examples" / "resnet.py"
 MINUTES = 5
+LOOKING = "depth=2,solve=10"
 BAR = 0.90
 QUICK = ("net.width=4", "net.blocks=1", "td.batch_games=4", "measure.double_games=1")
 TRIANGLE = {"kind": "triangle", "maps": 12}
@@ -63,6 +67,47 @@ def own_net(settings: Settings) -> Report:
     failure = None if settings.quick or random >= BAR else f"{random:.3f} against random moves is below {BAR}"
     found = {"games": games, "swh": swh}
     return Report(random, "score against random", markdown_table(header, rows), found, failure=failure)
+
+
+@benchmark(
+    "leouski-curves", "the triangle net and the fully connected one by Leouski's training, curves against wystan"
+)
+def leouski_curves(settings: Settings) -> Report:
+    torch.set_num_threads(1)
+    games, points = settings.size(15_000, 40), settings.size(5, 2)
+    seeds = range(1, settings.size(2, 1) + 1)
+    curves: dict[str, list[list[float]]] = {}
+    for name in ("triangle net", "fully connected"):
+        for seed in seeds:
+            net = {"kind": "doubled", "net": COMPARED[name]}
+            learner = make_learner(
+                load_preset("triangle-leouski").changed(net=net, games=games, seed=seed), "cpu", Group(), 1
+            )
+            wins = [_wins_of_60(learner.net(), settings.quick)]
+            for point in range(1, points + 1):
+                while learner.progress < point / points:
+                    learner.step()
+                wins.append(_wins_of_60(learner.net(), settings.quick))
+            curves.setdefault(name, []).append(wins)
+            if not settings.quick:
+                print(f"{name}, seed {seed}: {wins}", file=sys.stderr, flush=True)
+    rows = [
+        (f"{games * point // points:,}", *(", ".join(f"{run[point]:.1f}" for run in runs) for runs in curves.values()))
+        for point in range(points + 1)
+    ]
+    header = ("games", *(f"{name}: won of 60, by seed" for name in curves))
+    best = max(max(run) for run in curves["triangle net"])
+    return Report(best, "won of 60", markdown_table(header, rows), curves, {"games": games, "seeds": len(seeds)})
+
+
+def _wins_of_60(net: Net, quick: bool) -> float:
+    """Points against wystan in two games from each of Leouski's openings, halved, as he counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.safetensors"
+        export(net).save(path)
+        openings = make_openings("leouski60", None)[: 2 if quick else None]
+        result = play_match(f"{path}:{LOOKING}", f"wystan:{LOOKING}", openings, jobs=1, seed=1)
+    return 60 * result.score
 
 
 @benchmark("leouski-nets", "triangles against a fully connected net, and three kinds of gates, at equal games")

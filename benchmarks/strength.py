@@ -61,7 +61,7 @@ PRINTED_SECONDS = 60
 @benchmark("league-table", "the Othello League's measure of every player: 1-ply against SWH, ε = 0.1")
 def league_table(settings: Settings) -> Report:
     games = settings.size(50_000, 100)
-    players = _one_ply((PAPER, *SHIPPED, *CLASSICAL, *SIMPLE))
+    players = _one_ply((PAPER, *SHIPPED, "all2", *CLASSICAL, *SIMPLE))
     found: dict[str, LeagueResult] = {}
     with progress("playing", len(players)) as bar:
         for done, (name, player) in enumerate(players.items(), start=1):

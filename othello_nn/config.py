@@ -250,6 +250,30 @@ class Evolve(Settings):
 
 
 @dataclass(frozen=True)
+class Policy(Settings):
+    """The policy gradient of the League score (``learn/policy.py``)."""
+
+    place = "policy"
+
+    batch_games: int = declared(Whole(4000, "games of each colour for one step of the weights", 1, 1_000_000))
+    epsilon: float = declared(Number(0.1, "probability of a random move in these games, for both sides", 0, 1))
+    lam: float = declared(
+        Number(0.9, "λ: 0 believes the critic's next value, 1 the result of the game alone", 0, 1), "lambda"
+    )
+    rate: float = declared(Number(12.0, "how many natural gradients a step goes", 1e-6, 1000))
+    final_rate: float = declared(Number(2.0, "the rate falls geometrically to this over the run; 0 keeps it", 0, 1000))
+    damping: float = declared(
+        Number(0.001, "share of its mean diagonal that is added to the diagonal of Fisher's matrix", 1e-9, 1000)
+    )
+    memory: float = declared(Number(0.95, "share of Fisher's matrix that stays from one step to the next", 0, 0.9999))
+    critic: str = declared(Word("patterns", "the critic's tuples"))
+    critic_stages: int = declared(Whole(1, "tables that the critic has, by the number of empties", 1, 60))
+    critic_rate: float = declared(
+        Number(0.12, "the critic's learning rate: the share of an error that goes to its logit", 0, 100)
+    )
+
+
+@dataclass(frozen=True)
 class Measure(Settings):
     """What is played to watch progress, and how often things are written."""
 
@@ -271,7 +295,7 @@ class Config(Settings):
     ``net`` is complete: what was not given has its default, so that a run goes on as it began.
     """
 
-    LEARNERS: ClassVar[tuple[str, ...]] = ("td", "backwards", "searched", "leouski", "evolve")
+    LEARNERS: ClassVar[tuple[str, ...]] = ("td", "backwards", "searched", "leouski", "evolve", "policy")
 
     net: dict[str, Any]
     preset: str = declared(Word("", "the preset that the run was made from"))
@@ -296,6 +320,7 @@ class Config(Settings):
     searched: Searched = field(default_factory=Searched)
     leouski: Leouski = field(default_factory=Leouski)
     evolve: Evolve = field(default_factory=Evolve)
+    policy: Policy = field(default_factory=Policy)
     measure: Measure = field(default_factory=Measure)
 
     def __post_init__(self) -> None:
@@ -377,7 +402,7 @@ def flat(values: Mapping[str, Any], place: str = "") -> dict[str, Any]:
 
 
 SECTIONS: dict[str, type[Settings]] = {
-    section.place: section for section in (TD, Optim, Backwards, Searched, Leouski, Evolve, Measure)
+    section.place: section for section in (TD, Optim, Backwards, Searched, Leouski, Evolve, Policy, Measure)
 }
 """The sections with options, by name."""
 

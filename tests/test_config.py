@@ -65,9 +65,16 @@ def test_every_preset_loads_and_comes_back_from_json(name):
     assert again == config
     assert again.changed() == config
     make_net(config.net)
-    assert set(config.as_dict()) & {"td", "optim", "backwards", "searched", "leouski", "evolve", "measure"} == set(
-        config.sections
-    )
+    assert set(config.as_dict()) & {
+        "td",
+        "optim",
+        "backwards",
+        "searched",
+        "leouski",
+        "evolve",
+        "policy",
+        "measure",
+    } == set(config.sections)
 
 
 @pytest.mark.parametrize("name", [name for name in preset_names() if not load_preset(name).init])
@@ -190,8 +197,11 @@ def test_what_is_said_of_a_mistake(setting, message):
     ("settings", "message"),
     [
         (["net=5", "net.maps=3"], "a configuration needs a section net with the kind of net to train"),
-        (["learner=5", "td.lambda=0.5"], "learner is 5; it must be td, backwards, searched, leouski or evolve"),
-        (["learner=[]", "td.lambda=0.5"], "learner is []; it must be td, backwards, searched, leouski or evolve"),
+        (["learner=5", "td.lambda=0.5"], "learner is 5; it must be td, backwards, searched, leouski, evolve or policy"),
+        (
+            ["learner=[]", "td.lambda=0.5"],
+            "learner is []; it must be td, backwards, searched, leouski, evolve or policy",
+        ),
         (["net.kind=[]", "net.maps=3"], "unknown option 'net.maps'; choose from kind"),
     ],
 )

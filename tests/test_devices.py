@@ -28,6 +28,7 @@ GAMES = ["searched.positions=[1000]", "searched.depth=[1]", "searched.solve=4", 
 SMALL = {
     "backwards": [TUPLES, "backwards.positions=[40]", "backwards.solve_empties=4", "backwards.depth=2"],
     "evolve": ["evolve.parents=2", "evolve.offspring=3", "evolve.double_games=1", "evolve.generations=20"],
+    "all2": ["policy.batch_games=2", "policy.critic=all-1"],
     "triangle-leouski": ["net.maps=1", "leouski.exact_below=4"],
     "champion": ["init=", "net.tuples=edges", "net.dim=4", "net.heads=3", "searched.minibatch=64", *GAMES],
     "triangle": ["net.maps=2", "td.exact_empties=4"],

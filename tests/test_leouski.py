@@ -29,6 +29,8 @@ INNER = {
     "staged": STAGED,
     "gate": STAGED | {"gate": "learned", "net": SMALL | {"empties": True, "symmetric": True}, "centres": [10, 50]},
 }
+DENSE = {"kind": "dense", "hidden": 7}
+INNER["dense"] = DENSE
 every_kind = pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
 
 
@@ -325,7 +327,7 @@ def test_each_game_has_its_own_chances():
     assert np.array_equal(one.work.movers, first)
 
 
-@every_kind
+@pytest.mark.parametrize("inner", [inner for inner in INNER.values() if inner is not DENSE])
 def test_net_and_evaluator_are_the_same(inner):
     one = learner(inner, games_per_step=2)
     one.step()

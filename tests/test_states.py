@@ -10,6 +10,7 @@ import test_backwards
 import test_embedding
 import test_evolve
 import test_leouski
+import test_policy
 import test_searched
 import test_td
 import test_train
@@ -42,6 +43,7 @@ MADE = {
     "backwards": test_backwards.learner,
     "leouski": lambda: test_leouski.learner(games_per_step=1),
     "evolve": lambda: test_evolve.learner(),
+    "policy": lambda: test_policy.learner(),
     "searched": searched,
 }
 STATES: dict[str, dict[str, np.ndarray]] = {}
@@ -141,7 +143,7 @@ def test_hints(hint, change):
     refusal("online", **{f"kept.{hint}": change})
 
 
-@pytest.mark.parametrize("name", ["online", "torch", "embedding", "leouski", "evolve"])
+@pytest.mark.parametrize("name", ["online", "torch", "embedding", "leouski", "evolve", "policy"])
 @pytest.mark.parametrize(
     "change",
     [empty, number(-1), number(2**62), lambda array: array.astype(np.float64), lambda array: array[None]],
@@ -149,7 +151,7 @@ def test_hints(hint, change):
 )
 def test_counts(name, change):
     refusal(name, games=change)
-    if name in ("online", "torch", "embedding"):
+    if name in ("online", "torch", "embedding", "policy"):
         refusal(name, steps=change)
     if name == "evolve":
         refusal(name, generation=change)
@@ -173,6 +175,9 @@ def test_more_steps_than_games():
         ("backwards", "labels"),
         ("leouski", "black.weights"),
         ("evolve", "population"),
+        ("policy", "weights"),
+        ("policy", "fisher"),
+        ("policy", "critic"),
         ("searched", "net.weights"),
         ("searched", "net.heads"),
     ],

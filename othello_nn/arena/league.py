@@ -9,7 +9,8 @@ evaluator sees it. (If wipe-outs were seen, SWH would gain by it, and the n-tupl
 instead of the 0.959 that is printed there and measured here.) A win is 1, a draw ½.
 
 Every game has its own random stream, made from the seed and the game's number, so that neither threads nor chunks have
-a part in the result.
+a part in the result. The same goes for the opponents of ``random-wpc``, who change from double game to double game: the
+mean score against them is called expected utility (``random_wpc.py``).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any
 import numpy as np
 from numba import int64, uint64
 
+from othello_nn.arena import random_wpc
+from othello_nn.arena.random_wpc import DrawnSquares, draw_weights
 from othello_nn.arena.statistics import Z_95, wilson_interval
 from othello_nn.engine.leaf.compile import ColouredEvaluator
 from othello_nn.engine.oneply import evaluated_move, new_scratch
@@ -96,6 +99,16 @@ def league_games(a, b, a_chances, b_chances, a_is_black, scratch, seed, plies, f
         margins[i] = league_game(a, b, a_chances, b_chances, black == a_is_black, scratch, mover, opponent, state)
 
 
+@kernel()
+def drawn_games(a, b, weights, a_chances, b_chances, a_is_black, scratch, seed, plies, first, margins):
+    """``league_games`` with ``weights`` [64] of ``b``, a ``DrawnSquares``, drawn anew for each double game."""
+    for i in range(margins.size):
+        draw_weights(seed, first + int64(i), weights)
+        league_games(
+            a, b, a_chances, b_chances, a_is_black, scratch, seed, plies, first + int64(i), margins[i : i + 1]
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class LeaguePlayer:
     """Who plays: evaluators, or their compiled leaves, as black and as white (usually the same)."""
@@ -105,6 +118,8 @@ class LeaguePlayer:
     white: Any
     epsilon: float | None = None
     """Its own probability of a random move, in place of the League's."""
+    is_drawn: bool = False
+    """It is another random WPC player in each double game, and has no evaluator of its own."""
 
     def __post_init__(self):
         _check_epsilon(self.epsilon or 0.0)
@@ -134,6 +149,8 @@ def league_player(text: str) -> LeaguePlayer:
     for key, value in spec.given.items():
         if key not in ("epsilon", "view") and (key, value) != ("depth", 1):
             raise PlayerError(f"{key} in {text!r}: the League is 1-ply; a player takes no keys but epsilon and depth=1")
+    if spec.name == random_wpc.NAME:
+        return LeaguePlayer(spec.text, None, None, spec.epsilon, is_drawn=True)
     # Depth 1 is said for all who can hear it, so that no player sets memory aside for a deeper search.
     player = make_player(spec if spec.name == "random" else replace(spec, depth=1))
     if isinstance(player, RandomPlayer):
@@ -235,16 +252,23 @@ def league(
         raise ValueError(f"the League needs a double game, a thread and 0 to {MAX_OPENING_PLIES} opening plies")
     _check_epsilon(epsilon)
     a, b = (p if isinstance(p, LeaguePlayer) else LeaguePlayer.of(p) for p in (a, b))
+    if a.is_drawn:
+        raise PlayerError(f"{random_wpc.NAME} is an opponent, another one in each double game; name a player first")
     margins = np.zeros((2, double_games), np.int8)
     played = np.zeros(double_games, bool)
 
     def play_part(part: slice) -> int:
-        scratch = new_scratch()
+        scratch, weights = new_scratch(), np.zeros(64, np.int32)
+        drawn = DrawnSquares(weights.ctypes.data)
         for colour, a_is_black in enumerate((True, False)):
-            league_games(
-                a.leaf(a_is_black), b.leaf(not a_is_black), a.chances(epsilon), b.chances(epsilon), a_is_black,
-                scratch.ctypes.data, np.uint64(seed % 2**64), opening_plies, part.start, margins[colour, part],
+            how = (
+                a.chances(epsilon), b.chances(epsilon), a_is_black, scratch.ctypes.data, np.uint64(seed % 2**64),
+                opening_plies, part.start, margins[colour, part],
             )  # fmt: skip
+            if b.is_drawn:
+                drawn_games(a.leaf(a_is_black), drawn, weights, *how)
+            else:
+                league_games(a.leaf(a_is_black), b.leaf(not a_is_black), *how)
         played[part] = True
         return part.stop
 

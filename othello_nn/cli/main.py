@@ -174,7 +174,13 @@ def _tournament_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _league_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("player", metavar="A", help="a player that looks one ply ahead: NAME or NAME:epsilon=…")
-    parser.add_argument("--against", default="swh", metavar="B", help="its opponent (swh)")
+    parser.add_argument(
+        "--against",
+        "--opponent",
+        default="swh",
+        metavar="B",
+        help="its opponent (swh); random-wpc: another random weighted piece counter for each double game",
+    )
     add_flag(parser, "--double-games", "N", Whole(50_000, "two games each, one a colour", 1, 10**7))
     epsilon = "probability of a random move, for both; a player's own epsilon=… goes before it"
     add_flag(parser, "--epsilon", "E", Number(0.1, epsilon, 0, 1, "a probability"))
@@ -344,9 +350,11 @@ kept: the same command goes on after Ctrl-C, a crash or a power cut. What a play
   python play.py league champion
   python play.py league random --double-games 2000 --json
   python play.py league champion --against mobility --epsilon 0 --openings random:7 --jobs 2
+  python play.py league champion --opponent random-wpc --epsilon 0
 A player may also be tuples:FILE, n-tuples in the League's text format (tuples:FILE:view=negation by output negation).
-Scores are A's: a win 1, a draw 1/2; low and high bound the score with 95% confidence, each double game being one
-sample. Ctrl-C prints the result so far and exits with 130.
+Against random-wpc, whose 64 weights are drawn from -1 to 1 for each double game, the score is the player's expected
+utility. Scores are A's: a win 1, a draw 1/2; low and high bound the score with 95% confidence, each double game being
+one sample. Ctrl-C prints the result so far and exits with 130.
 """,
     ),
     "book": (

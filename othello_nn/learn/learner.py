@@ -9,6 +9,7 @@ td              games of the net against itself     λ-returns of their position
 backwards       positions of one stage, from games  the solver's and searches'      the fit, once a stage has all
 leouski         numbers of the next games           (found in the game, by search)  each game, then its gradient
 evolve          League games of a generation        who has the best scores         they become the parents
+policy          League games of a chance player     the natural gradient            a step along it
 searched        games by search, then their         λ-mixtures of searches and      positions are kept, then
                 positions, generation by generation results                         minibatches learnt
 ==============  ==================================  ==============================  ===============================

@@ -1,4 +1,5 @@
-"""Leouski's training as he printed it in 1995: two triangle nets, black's and white's, learn by playing each other.
+"""Leouski's training as he printed it in 1995: two nets, black's and white's, learn by playing each other: his triangle
+nets, or the fully connected ones that he compared them with.
 
 At each of its turns t a net says P_t, what the position is worth to it. A search of two plies (its own move and the
 reply, judged by the same net) gives P_{t+1} and the move; with fewer than eleven empty squares the search goes to the
@@ -46,6 +47,7 @@ from othello_nn.learn.triangle_kernels import (
     ROOT,
     Hyperparameters,
     Nets,
+    Patches,
     Work,
     add_gradient,
     advance,
@@ -56,8 +58,9 @@ from othello_nn.learn.triangle_kernels import (
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import make_net
 from othello_nn.nets.base import Net
+from othello_nn.nets.dense import DenseNet
 from othello_nn.nets.staged import Doubled, Staged
-from othello_nn.nets.triangle import TriangleNet
+from othello_nn.nets.triangle import TRIANGLES, TriangleNet
 
 SIDES = ("black", "white")
 BLACK_SCORE = curve("games/black_score", "Leouski's training: black's score against white in the games learnt from")
@@ -171,9 +174,9 @@ def gradient_of_game(nets, gradient, work, hyper, turns):
             for colour in range(2):
                 for k in range(array.shape[2]):
                     total = 0.0
-                    for t in range(8):
+                    for t in range(array.shape[1]):
                         total += array[colour, t, k]
-                    for t in range(8):
+                    for t in range(array.shape[1]):
                         array[colour, t, k] = total
 
 
@@ -196,7 +199,8 @@ def train(nets, gradient, work, hyper, workspace, seed, first, count, statistics
 
 
 class LeouskiLearner(Learner):
-    """Trains ``{"kind": "doubled", "net": …}`` with a triangle net in it, or a staged one of triangle nets."""
+    """Trains ``{"kind": "doubled", "net": …}`` with a triangle net in it, a staged one of triangle nets, or a fully
+    connected one."""
 
     def __init__(
         self,
@@ -210,17 +214,25 @@ class LeouskiLearner(Learner):
         net = make_net(config)
         inner = net.black if isinstance(net, Doubled) else net
         parts = list(inner.nets) if isinstance(inner, Staged) else [inner]
-        triangle = parts[0]
-        if not isinstance(net, Doubled) or not isinstance(triangle, TriangleNet):
-            raise OthelloError("Leouski's training is for a doubled net of triangle nets, staged or not")
+        first = parts[0]
+        self._is_dense = isinstance(inner, DenseNet)
+        if not isinstance(net, Doubled) or not isinstance(first, DenseNet if self._is_dense else TriangleNet):
+            raise OthelloError(
+                "Leouski's training is for a doubled net of triangle nets, staged or not, or of fully connected ones"
+            )
         net.reset_parameters(torch.Generator().manual_seed(seed))
         self.games, self.seed, self.games_per_step, self.total_games = 0, seed, games_per_step, total_games
         self._config, self._staged, self._parts = net.config, isinstance(inner, Staged), len(parts)
-        self._maps, self._symmetric = triangle.maps, triangle.symmetric
+        assert isinstance(first, DenseNet | TriangleNet)
+        if isinstance(first, DenseNet):
+            self._maps, self._symmetric, inputs = len(first.outputs), False, 64
+        else:
+            self._maps, self._symmetric, inputs = first.maps, first.symmetric, 20 if first.empties else 10
+        self._patches = Patches.of(np.arange(64)[None] if self._is_dense else np.array(TRIANGLES))
         learned = isinstance(inner, Staged) and inner.gate == "learned"
         chosen = options.alpha, round(options.ignore * ALWAYS), options.exact_below
-        self.hyper = Hyperparameters(*chosen, triangle.scale, triangle.symmetric, learned)
-        self.nets, self.gradient = (self._new_nets(20 if triangle.empties else 10) for _ in range(2))
+        self.hyper = Hyperparameters(*chosen, first.scale, self._symmetric, learned)
+        self.nets, self.gradient = (self._new_nets(inputs) for _ in range(2))
         self.work = self._new_work()
         self.workspace = label_workspace(TABLE_MB)
         self._set({name: tensor.double().numpy() for name, tensor in net.state_dict().items()})
@@ -230,19 +242,25 @@ class LeouskiLearner(Learner):
         return min(self.games / self.total_games, 1.0)
 
     def _new_nets(self, inputs: int) -> Nets:
-        columns = self._parts * self._maps
-        shapes = (2, inputs, columns), (2, 8, columns), (2, 8, columns), (2, self._parts), (2, 65, self._parts)
+        columns, patches = self._parts * self._maps, len(self._patches.squares)
+        shapes = (
+            (2, inputs, columns),
+            (2, patches, columns),
+            (2, patches, columns),
+            (2, self._parts),
+            (2, 65, self._parts),
+        )
         ends = np.cumsum([np.prod(shape) for shape in shapes])
         everything = np.zeros(ends[-1])
         views = (part.reshape(shape) for part, shape in zip(np.split(everything, ends[:-1]), shapes, strict=True))
         return Nets(everything, *views)
 
     def _new_work(self) -> Work:
-        columns = self._parts * self._maps
-        sums, hidden = np.zeros((3, 8, columns)), np.zeros((8, columns))
+        columns, patches = self._parts * self._maps, len(self._patches.squares)
+        sums, hidden = np.zeros((3, patches, columns)), np.zeros((patches, columns))
         boards = np.zeros(MOST_MOVES, np.uint64), np.zeros(MOST_MOVES, np.uint64)
         turns = np.zeros(MOST_MOVES, np.int64), np.zeros(MOST_MOVES), np.zeros(MOST_MOVES)
-        return Work(sums, hidden, np.zeros(columns), np.zeros(self._parts), *boards, *turns)
+        return Work(self._patches, sums, hidden, np.zeros(columns), np.zeros(self._parts), *boards, *turns)
 
     def play(self) -> range:
         """The numbers of the next games. Each is played with what the last one taught, so not before ``update``."""
@@ -290,7 +308,8 @@ class LeouskiLearner(Learner):
         for colour, side in enumerate(SIDES):
             for i in range(self._parts):
                 for name, view in self._views(colour, i).items():
-                    array = view.T[..., 0] if self._symmetric and name in ("biases", "outputs") else view.T
+                    is_one = (self._symmetric or self._is_dense) and name in ("biases", "outputs")  # for all patches
+                    array = view.T[..., 0] if is_one else view.T
                     arrays[self._name(side, i) + name] = np.array(array, order="C")
             if self._staged:
                 arrays[f"{side}.coefficients"] = self.nets.coefficients[colour].copy()
@@ -309,6 +328,8 @@ class LeouskiLearner(Learner):
         """The parameters of one net, each turned round: ``[…, maps]``."""
         nets, maps = self.nets, slice(i * self._maps, (i + 1) * self._maps)
         views = {name: getattr(nets, name)[colour, :, maps] for name in ("weights", "biases", "outputs")}
+        if self._is_dense:  # whose weights are [64, units]
+            views["weights"] = views["weights"].T
         return views | {"output_bias": nets.output_bias[colour, i : i + 1].reshape(())}
 
     def _name(self, side: str, i: int) -> str:

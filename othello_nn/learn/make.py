@@ -40,6 +40,10 @@ def make_learner(config: Config, device: str, group: Group, threads: int, *, res
         from othello_nn.learn.evolve import EvolutionLearner
 
         return EvolutionLearner(config.net, config.evolve, seed=config.seed, threads=threads)
+    if config.learner == "policy":
+        from othello_nn.learn.policy import PolicyLearner
+
+        return PolicyLearner(config.net, config.policy, total_games=config.games, seed=config.seed)
     net = make_net(config.net)
     if config.learner == "backwards":
         from othello_nn.learn.backwards import BackwardsLearner

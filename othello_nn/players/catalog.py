@@ -35,6 +35,7 @@ NET_KEYS = (*SEARCH_KEYS, *TORCH_KEYS)
 _SHIPPED = {
     BEST: "the strongest net",
     "league": "the Othello League's specialist, which knows how to beat swh at depth=1 and little else",
+    "all2": "the n-tuple paper's 288 weights, beyond its record against swh at depth=1, and for nothing else",
     "triangle": "Leouski's triangle net with application coefficients",
 }
 DEFAULT_SECONDS = 0.1
