@@ -91,6 +91,7 @@ def train(own, monkeypatch, capfd):
     """train.py in that folder, without pictures and without games to measure: (exit code, stdout, stderr)."""
     monkeypatch.setattr(Logger, "pictures", lambda *arguments: None)
     monkeypatch.setattr(strength, "torch_score", lambda *arguments: 0.5)
+    monkeypatch.setattr(strength.Ladder, "prepare", lambda *arguments: None)  # without it, it is never climbed
 
     def call(*argv: str, settings: tuple[str, ...] = QUICK) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -518,6 +519,7 @@ def test_slow_nets_are_measured_by_fewer_games(own, monkeypatch):
         load_preset("own").changed(net={"kind": "module", "source": "net.py:Small"}), "cpu", Group(), 1
     )
     measured = Strength(500, 1, 1, seconds=1000)
+    monkeypatch.setattr(measured.ladder, "prepare", lambda evaluator: None)  # without it, it is never climbed
     for _ in range(3):
         assert measured.scores(learner).keys() == {"score/random", "score/swh"}
     assert counts == [16, 16, 300, 300, 500, 500]  # 150 of 1,000 seconds, and never more than is wanted

@@ -37,6 +37,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setattr(modules, "_named", set())
     monkeypatch.setattr(Logger, "pictures", lambda *arguments: None)
     monkeypatch.setattr(strength, "torch_score", lambda *arguments: 0.5)
+    monkeypatch.setattr(strength.Ladder, "prepare", lambda *arguments: None)  # without it, it is never climbed
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "resnet.py").write_bytes((ROOT / "examples" / "resnet.py").read_bytes())
     threads = torch.get_num_threads()
