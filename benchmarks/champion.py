@@ -21,6 +21,8 @@ from othello_nn.resources import BEST
 
 LEAST_SPEED = 150_000
 TIMED_SECONDS = "0.1"
+BALANCE = 4
+"""Discs from even that the timed games' openings may be, as `play.py match --balance` judges them: others are decided."""
 BARS = {"1-ply": 0.55, f"{TIMED_SECONDS} s a move": 0.62}
 BEFORE = "c07c96e"
 """The last revision whose champion is linear tables."""
@@ -73,7 +75,7 @@ def champion_match(settings: Settings) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         rival = _champion_of(revision, Path(folder))
         one_ply = make_openings("random:7", settings.size(1000, 4), SEED)
-        timed = make_openings("random:8", settings.size(200, 2), SEED)
+        timed = make_openings("random:8", settings.size(200, 2), SEED, balance=BALANCE)
         results = {
             "1-ply": _match(f"{net}:depth=1", f"{rival}:depth=1", one_ply),
             f"{TIMED_SECONDS} s a move": _match(
