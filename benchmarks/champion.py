@@ -22,7 +22,7 @@ from othello_nn.resources import BEST
 LEAST_SPEED = 150_000
 TIMED_SECONDS = "0.1"
 BALANCE = 4
-"""Discs from even that the timed games' openings may be, as `play.py match --balance` judges them: others are decided."""
+"""Discs from even that the timed games' openings may be, as ``match --balance`` judges them: others are decided."""
 BARS = {"1-ply": 0.55, f"{TIMED_SECONDS} s a move": 0.62}
 BEFORE = "c07c96e"
 """The last revision whose champion is linear tables."""
