@@ -221,9 +221,12 @@ def test_positions(tmp_path, monkeypatch):
         with Part.create(folder / "0", "recipe") as part:
             part.append(np.zeros(5, RECORD))
 
+    new = np.zeros(7, RECORD)
+    new["mover"] = new["game"] = 1
+
     def write():
         with Part.create(folder / "0", "recipe") as part:
-            part.append(np.ones(7, RECORD))
+            part.append(new)
 
     def found() -> int:
         with Part.create(folder / "0", "recipe"):

@@ -150,7 +150,7 @@ def test_a_run_and_what_it_leaves(train):
     info = checkpoint.read_meta("runs/quick-1/net.safetensors")["info"]
     assert info["recipe"] == config
     assert info["games"] == 64
-    assert set(info["metrics"]) == {"score/random", "score/swh", "score/earlier"}
+    assert {"score/random", "score/swh", "score/earlier", "elo/ladder"} <= info["metrics"].keys()
     assert info["versions"]["torch"] == torch.__version__
     code, out, err = train(*words("tables", "--games", "16"))
     assert "\nquick-2: finished" in out
@@ -164,7 +164,7 @@ def test_json_is_one_object_on_stdout(train):
     assert facts["net"] == "runs/mine/net.safetensors"
     assert facts["games"] == 8
     assert facts["finished"] is True
-    assert facts["scores"].keys() == {"random", "swh", "earlier"}
+    assert facts["scores"].keys() >= {"random", "swh", "earlier"}
 
 
 def test_print_config_trains_nothing(train):

@@ -58,7 +58,7 @@ def chromium():
         browser.close()
 
 
-GONE = "WebSocket", "ERR_CONNECTION_REFUSED"
+GONE = "WebSocket", "ERR_CONNECTION_REFUSED", "ERR_SOCKET_NOT_CONNECTED"
 """What a browser says of a server that is not there, which some of the tests are about."""
 
 
