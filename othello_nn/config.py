@@ -221,6 +221,11 @@ class Searched(Settings):
         Word("", "a file of games, whose positions are learnt in every generation beside those that are made")
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bits not in (8, 16):  # said before the run that this one starts from is made
+            raise ConfigError(f"searched.bits is {self.bits}; it must be 8 or 16")
+
 
 @dataclass(frozen=True)
 class Leouski(Settings):

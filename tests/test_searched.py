@@ -146,9 +146,17 @@ def test_a_device_keeps_tables_small_too(tmp_path):
     assert (fit.vectors.weights == 0.5).all()
 
 
-def test_bits_that_cannot_be(tmp_path):
+def test_bits_that_cannot_be():
+    """Said with the settings, not after the run that the champion starts from."""
     with pytest.raises(ConfigError, match=r"searched\.bits is 12; it must be 8 or 16"):
-        made(tmp_path, "searched.bits=12")
+        load_preset("champion").changed(["searched.bits=12"])
+
+
+def test_games_that_are_not_there_are_missed_first(tmp_path, capsys):
+    words = ["--preset", "champion", "--runs", str(tmp_path), "--set", "searched.games=no.ggf"]
+    assert program.main(words) == 2
+    assert "searched.games: there is no file 'no.ggf'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_fit_that_no_longer_improves_ends(tmp_path):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from othello_nn.cli.base import INTERRUPTED, CommandParser, UsageError, give_up_stdout, missing_package
 from othello_nn.cli.compare import compare
-from othello_nn.config import DEFAULT_PRESET, OWN_PRESET, Config, load_preset, preset_names
+from othello_nn.config import DEFAULT_PRESET, OWN_PRESET, Config, ConfigError, load_preset, preset_names
 from othello_nn.errors import OthelloError, did_you_mean, shorten
 from othello_nn.kinds import KINDS, ModuleOptions
 from othello_nn.modules import HOW, checked_options, full_source, name_class
@@ -268,6 +268,9 @@ def _prepare(train: Loop, arguments: Namespace, config: Config) -> int:
     begun = (runs / name / "state.safetensors").is_file()
     if begun and Run.open(runs, name).finished:
         return 0
+    games = config.searched.games
+    if games and not Path(games).is_file():  # what would stop the run afterwards is said before
+        raise ConfigError(f"searched.games: there is no file {games!r}")
     note(TRAIN, f"{config.preset} starts from the net of the preset {name}, so that comes first")
     words = ["--resume", name] if begun else ["--preset", name, "--run", name]
     first = parser().parse_args(words)

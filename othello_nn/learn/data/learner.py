@@ -164,8 +164,6 @@ class SearchedLearner(Learner):
         self._net = make_net(config.net)
         if reason := why_not_compiled(self._net.options) or (SEES_COLOURS if self._net.options.sees_colours else ""):
             raise ConfigError(f"a net that learns from searched games also plays them: {reason}")
-        if self.options.bits not in (EIGHT, 16):
-            raise ConfigError(f"searched.bits is {self.options.bits}; it must be 8 or 16")
         self._eight = self.options.bits == EIGHT and isinstance(self._net, NTupleNet)
         self._fresh()
         self.generation = 0
