@@ -30,13 +30,14 @@ from othello_nn.game import rules
 FORMAT_NAME, FORMAT_VERSION = "othello_nn.net", 1
 FORMAT = f"{FORMAT_NAME}/{FORMAT_VERSION}"
 UNIT = 128
-"""Weights stored as 16-bit integers are in 1/UNIT of a disc."""
+"""Weights stored as integers of 16 or 8 bits are in 1/UNIT of a disc."""
 LARGEST = 1e6
 """The largest weight, in discs or without a unit: what is made of so many by any net, or by the search, still is a
 number; beyond, infinities meet."""
 CHECKED_POSITIONS = 64
 _NET, _CHECKS = "net.", "checks."
-_STATE_TYPES, _STATE_WORDS = (np.float32, np.float16, np.int16, np.int64), "float32, float16, int16 or int64"
+_STATE_TYPES = (np.float32, np.float16, np.int16, np.int8, np.int64)
+_STATE_WORDS = "float32, float16, int16, int8 or int64"
 _META = frozenset(("format", "unit", "net", "info"))
 _CHECK_TYPES = {"movers": "uint64", "opponents": "uint64", "black_to_move": "bool", "discs": "float64"}
 
@@ -87,8 +88,8 @@ def check_positions(count: int = CHECKED_POSITIONS, seed: int = 0) -> tuple[np.n
 class Checkpoint:
     """A net and what is known about it.
 
-    ``arrays`` is its state: float32 or float16, or int16 in 1/``UNIT`` of a disc, or int64 for what is counted (how
-    many batches a normalising layer has seen).
+    ``arrays`` is its state: float32 or float16, or int16 or int8 in 1/``UNIT`` of a disc, or int64 for what is counted
+    (how many batches a normalising layer has seen).
     """
 
     net: dict[str, Any]
@@ -126,7 +127,7 @@ class Checkpoint:
     @property
     def float_arrays(self) -> dict[str, np.ndarray]:
         """The arrays in float32, those in 1/``UNIT`` of a disc too; counts stay what they are."""
-        unit = {np.dtype(np.int16): np.float32(UNIT), np.dtype(np.float16): np.float32(1)}
+        unit = {np.dtype(kind): np.float32(size) for kind, size in ((np.int16, UNIT), (np.int8, UNIT), (np.float16, 1))}
         return {
             name: array.astype(np.float32) / unit[array.dtype] if array.dtype in unit else array
             for name, array in self.arrays.items()

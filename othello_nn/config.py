@@ -197,6 +197,9 @@ class Searched(Settings):
             low=1,
         )
     )
+    common: int = declared(
+        Whole(1, "passes in which all stages of an embedding net have their tables in common; then each has its own", 0)
+    )
     minibatch: int = declared(Whole(1024, "positions of one update", 1, 1 << 17))
     bits: int = declared(
         Whole(

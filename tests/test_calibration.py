@@ -6,23 +6,24 @@ import numpy as np
 import pytest
 
 from othello_nn.engine import Engine, Limit, Options
-from othello_nn.engine.calibration import DEPTHS, TERMS, Calibration
-from othello_nn.fit.calibration import fit_calibration
+from othello_nn.engine.calibration import DEPTHS, SMOOTH, TERMS, Calibration
+from othello_nn.fit.calibration import fit_calibration, proven
 from othello_nn.game import Position
 from othello_nn.learn.data.searched import Play, searched_games
+from othello_nn.learn.data.store import EXACT
 from tests.test_data import EVALUATOR
 
 
 def lines(slope: float = 1.0, offset: float = 0.0) -> np.ndarray:
     made = np.zeros((DEPTHS, TERMS))
-    made[:, 0], made[:, 2:] = slope, offset
+    made[:, 0], made[:, 2:SMOOTH] = slope, offset
     return made
 
 
 def test_terms_by_depth_and_stage():
     made = lines()
-    made[0] = [2.0, 0.5, 0, 0, 0, 3.0, 5.0, 1.0]
-    made[6, 2:], made[7, 2:] = 7.0, 8.0
+    made[0] = [2.0, 0.5, 0, 0, 0, 3.0, 5.0, 1.0, 0, 0]
+    made[6, 2:SMOOTH], made[7, 2:SMOOTH] = 7.0, 8.0
     calibration = Calibration(made)
     # At 40 empties the stage is a half, and it is half way from 36 to 44.
     assert calibration.discs(10.0, 40, 1) == pytest.approx(20 + 2.5 + 4)
@@ -30,6 +31,22 @@ def test_terms_by_depth_and_stage():
     assert [calibration.discs(0.0, 30, depth) for depth in (7, 8, 9, 10, 11, 20)] == [7, 8, 7, 8, 7, 8]
     assert calibration.discs(60.0, 30, 1) == 64
     assert calibration.discs(-60.0, 30, 1) == -64
+
+
+def test_odd_and_even_numbers_of_empties():
+    made = lines()
+    made[0, SMOOTH:] = 2.0, 0.8
+    calibration = Calibration(made)
+    assert calibration.discs(5.0, 30, 1) == pytest.approx(5 - 1)
+    assert calibration.discs(5.0, 31, 1) == pytest.approx(5 + 1 + 0.4 / 20)
+    assert calibration.discs(5.0, 20, 1) == pytest.approx(5 - 1 + 0.2)
+    assert calibration.discs(5.0, 31, 2) == 5
+
+
+def test_files_from_before_do_not_tell_odd_from_even():
+    before = lines(1.2, 3.0)[:, :SMOOTH]
+    for empties in (30, 31):
+        assert Calibration(before).discs(10.0, empties, 4) == pytest.approx(15)
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((DEPTHS, 4)), np.full((DEPTHS, TERMS), np.nan)])
@@ -55,6 +72,14 @@ def test_proven_scores_stay_what_they_are():
     assert engine.solve(ending).score == 16
     assert engine.solve(ending, wld=True).score == 1
     assert engine.search(ending, Limit(depth=ending.empties)).score == 16
+
+
+def test_proven_values_are_the_solvers():
+    records = searched_games(EVALUATOR, Play(depth=1, solve=8, latest=10), seed=3, first=0, games=30)
+    exact = records[records["flags"] & EXACT != 0]
+    found = proven(EVALUATOR, exact["mover"].copy(), exact["opponent"].copy(), threads=2)
+    assert len(found) > 100
+    assert np.array_equal(found, exact["margin"])
 
 
 def test_a_fit_finds_the_lines_that_results_were_made_by():

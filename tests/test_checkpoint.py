@@ -125,7 +125,7 @@ def test_check_positions_cover_a_game():
         ({"net": {}}, "kind"),
         ({"net": []}, "dictionary"),
         ({"info": None}, "dictionary"),
-        ({"arrays": {"w": np.zeros(2)}}, "'w' must be float32, float16, int16 or int64, not float64"),
+        ({"arrays": {"w": np.zeros(2)}}, "'w' must be float32, float16, int16, int8 or int64, not float64"),
         ({"arrays": {"w": np.array([1, np.nan], np.float32)}}, "'w' holds numbers that are not finite"),
         ({"arrays": {"w": np.array([1, -2e6], np.float32)}}, "'w' holds -2e\\+06; the largest weight is 1e\\+06"),
         ({"probcut": np.full(6, np.inf)}, "probcut"),
@@ -365,7 +365,7 @@ def test_wrong_metadata(meta, words, saved, tmp_path):
     [
         (
             {"net.weight": np.zeros((3, 37), np.float64)},
-            ["'weight' must be float32, float16, int16 or int64, not float64"],
+            ["'weight' must be float32, float16, int16, int8 or int64, not float64"],
         ),
         ({"net.weight": np.full((3, 37), np.nan, np.float32)}, ["not finite"]),
         ({"something": np.zeros(1, np.float32)}, ["unknown array 'something'"]),

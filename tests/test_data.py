@@ -14,7 +14,7 @@ import pytest
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.game import Position, rules
-from othello_nn.learn.data.labels import FEWEST, firsts, labels, lines
+from othello_nn.learn.data.labels import FEWEST, firsts, labels, later_records, lines
 from othello_nn.learn.data.searched import Play, searched_games
 from othello_nn.learn.data.store import ASIDE, EXACT, PASSED, RECORD, Part, StoreError, read
 
@@ -121,6 +121,25 @@ def test_labels_mix_searches_and_results(records):
         if records[row + 1]["game"] == one["game"]:
             ahead = mixed[row + 1] * (1 if one["flags"] & PASSED else -1)
         assert mixed[row] == pytest.approx(0.6 * ahead + 0.4 * one["searched"] / 128, abs=1e-4)
+
+
+def test_later_records_are_of_the_same_game_and_side(records):
+    found = later_records(records, 20)
+    empties, followed = empties_of(records), 0
+    for row, later in enumerate(found):
+        if later < 0:
+            continue
+        path = records[row:later]
+        assert (records["game"][row : later + 1] == records["game"][row]).all()
+        assert empties[later] <= 20
+        changes = np.count_nonzero(path["flags"] & PASSED == 0)
+        assert changes % 2 == 0  # the same side is to move
+        assert records["margin"][later] == records["margin"][row]
+        between = [i for i in range(row, later) if empties[i] <= 20]  # all have the other side to move
+        assert all(np.count_nonzero(records["flags"][row:i] & PASSED == 0) % 2 for i in between)
+        followed += later > row + 1
+    assert followed > 100
+    assert (found[empties <= 20] == np.flatnonzero(empties <= 20)).all()
 
 
 def test_positions_beside_a_game(records):

@@ -16,8 +16,8 @@ from tests.test_data import EVALUATOR
 RATES = 0.05, 0.02
 
 
-def small_net() -> NTupleNet:
-    net = NTupleNet(tuples="edges+corners", dim=8, hidden=8, heads=6)
+def small_net(stages: int = 1) -> NTupleNet:
+    net = NTupleNet(tuples="edges+corners", dim=8, hidden=8, heads=6, stages=stages)
     net.reset_parameters(torch.Generator().manual_seed(5))
     return net
 
@@ -43,6 +43,46 @@ def test_kernels_do_what_autograd_says(rows):
         assert np.allclose(ours, theirs, rtol=1e-3, atol=1e-4), name
     assert np.abs(compiled.vectors.heads - Vectors.of(small_net()).heads).max() > 0.01
     assert compiled.discs(*rows[:2]) == pytest.approx(device.discs(*rows[:2]), abs=1e-2)
+
+
+@pytest.mark.parametrize("kind", [lambda net: CompiledFit(net, 500, threads=2), lambda net: DeviceFit(net, "cpu")])
+def test_stages_begin_as_one(rows, kind):
+    """What is learnt before they are apart is that of a net of one stage; then each stage learns for itself."""
+    one, staged = kind(small_net()), kind(small_net(3))
+    staged.vectors.weights[: len(one.vectors.weights)] = one.vectors.weights
+    staged.vectors.heads[:] = one.vectors.heads
+    staged.take()
+    assert not staged.apart
+    assert learn(staged, rows) == learn(one, rows)
+    one.give()
+    staged.give()
+    together = staged.vectors.weights.reshape(3, -1, 8).copy()
+    for stage in together:
+        assert np.array_equal(stage, one.vectors.weights)
+    said = staged.discs(*rows[:2])
+    staged.apart = True
+    assert np.array_equal(staged.discs(*rows[:2]), said)
+    late = np.array([int(mover | opponent).bit_count() for mover, opponent in zip(*rows[:2], strict=True)]) > 44
+    learn(staged, [each[late] for each in rows])
+    staged.give()
+    apart = staged.vectors.weights.reshape(3, -1, 8)
+    assert np.array_equal(apart[1:], together[1:])
+    assert np.abs(apart[0] - together[0]).max() > 0.01
+    found = staged.discs(*rows[:2])
+    assert np.abs(found - said)[late].max() > 0.1
+    net = staged.vectors.put_into(small_net(3))
+    boards = (torch.from_numpy(each.view(np.int64)) for each in rows[:2])
+    with torch.no_grad():
+        assert found == pytest.approx(net.discs(*boards).numpy(), abs=1e-3)
+
+
+def test_kernels_do_what_autograd_says_of_stages(rows):
+    compiled, device = CompiledFit(small_net(3), 500, threads=1), DeviceFit(small_net(3), "cpu")
+    for fit in (compiled, device):
+        learn(fit, rows)
+        fit.give()
+        fit.apart = True
+    assert learn(compiled, rows) == pytest.approx(learn(device, rows), rel=1e-3)
 
 
 def test_threads_change_nothing(rows):
@@ -92,7 +132,7 @@ def test_a_net_comes_back_from_vectors():
             assert torch.equal(tensor, other.state_dict()[name]), name
 
 
-@pytest.mark.parametrize("options", [{"dim": 1}, {"heads": 1}, {"stages": 2}, {"view": "negation"}])
+@pytest.mark.parametrize("options", [{"dim": 1}, {"heads": 1}, {"stages": 2, "shared": True}, {"view": "negation"}])
 def test_other_nets_are_refused(options):
     net = NTupleNet(**{"tuples": "edges", "dim": 4, "heads": 2} | options)
     with pytest.raises(NetError, match="only n-tuple nets with dim > 1"):

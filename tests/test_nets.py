@@ -693,6 +693,11 @@ def test_tables_are_quantised():
     halves = export(vectors)
     assert halves.arrays["weight"].dtype == np.float16
     assert 0 < (load_net(halves).weight - vectors.weight).abs().max() <= 2**-11 * vectors.weight.abs().max()
+    with torch.no_grad():
+        vectors.weight.copy_((vectors.weight * 128).round().clamp(-127, 127) / 128)
+    eighths = export(vectors)
+    assert eighths.arrays["weight"].dtype == np.int8
+    assert torch.equal(load_net(eighths).weight, vectors.weight)
 
 
 def test_what_does_not_fit_is_refused_not_cut():

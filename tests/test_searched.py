@@ -81,18 +81,19 @@ def test_generations(tmp_path):
     assert learner.games == len(first[0]) + len(second[0]) + learnt
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path):
-    whole = made(tmp_path / "whole")
+@pytest.mark.parametrize("settings", [(), ("net.stages=3", "searched.common=1")])
+def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path, settings):
+    whole = made(tmp_path / "whole", *settings)
     steps = len(run(whole))
-    for stop in (1, 4, steps // 2, steps - 3):
+    for stop in (1, 4, steps // 2, steps - 3, steps):
         folder = tmp_path / str(stop)
-        begun = made(folder)
+        begun = made(folder, *settings)
         run(begun, stop)
         state = {name: array.copy() for name, array in begun.state().items()}
         run(begun, 2)  # which were never saved
         if begun._part is not None:
             begun._part.close()
-        again = made(folder)
+        again = made(folder, *settings)
         again.restore(state)
         run(again)
         for name, array in whole.state().items():

@@ -1,4 +1,4 @@
-"""Fit the meaning of an evaluator's scores (``engine/calibration.py``) to games whose results are known."""
+"""Fit the meaning of an evaluator's scores (``engine/calibration.py``) to positions whose values are known."""
 
 from __future__ import annotations
 
@@ -33,6 +33,18 @@ def scores_of(evaluator: LeafEvaluator, movers: np.ndarray, opponents: np.ndarra
         for depth in range(1, min(DEPTHS, position.empties - 1) + 1):
             found[row, depth - 1] = engine.search(position, Limit(depth=depth)).raw_score
     return found
+
+
+def proven(evaluator: LeafEvaluator, movers: np.ndarray, opponents: np.ndarray, threads: int = 1) -> np.ndarray:
+    """``[N]`` float32: the exact values of positions with few empties."""
+    evaluator.laid_out()
+
+    def solve(part: slice) -> list[float]:
+        engine = Engine(evaluator, Options(table_mb=TABLE_MB))
+        pairs = zip(movers[part], opponents[part], strict=True)
+        return [engine.solve(Position(int(mover), int(opponent), True)).score for mover, opponent in pairs]
+
+    return np.concatenate(in_threads(solve, parts_of(len(movers), PORTION), threads)).astype(np.float32)
 
 
 def fit_calibration(

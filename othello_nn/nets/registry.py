@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from othello_nn.checkpoint import UNIT, Checkpoint, Checks, check_positions
+from othello_nn.engine.leaf.embedded import eight_bits
 from othello_nn.errors import OthelloError, shorten
 from othello_nn.kinds import (
     DenseOptions,
@@ -53,7 +54,7 @@ def export(
         if net.dim == 1:
             arrays["weight"] = _quantised(arrays["weight"], shared=net.weight.shape[0] > net.stages)
         elif np.abs(arrays["weight"]).max(initial=0) < np.finfo(np.float16).max:
-            arrays["weight"] = arrays["weight"].astype(np.float16)
+            arrays["weight"] = _smallest(arrays["weight"])
     bare = Checkpoint(net=net.config, arrays=arrays, info=dict(info or {}))
     if not checks:
         return bare
@@ -79,6 +80,13 @@ def _checks(net: Net, count: int, seed: int) -> Checks:
         mover, opponent = (torch.from_numpy(boards.view(np.int64)) for boards in (movers, opponents))
         discs = net.discs(mover, opponent, torch.from_numpy(black_to_move))
     return Checks(movers, opponents, black_to_move, discs.numpy().astype(np.float64))
+
+
+def _smallest(weight: np.ndarray) -> np.ndarray:
+    """Embeddings as int8 if that changes nothing, because the net was fitted so (``searched.bits``); else as float16."""
+    if (quanta := eight_bits(weight)) is not None:
+        return quanta
+    return weight.astype(np.float16)
 
 
 def _quantised(weight: np.ndarray, shared: bool) -> np.ndarray:

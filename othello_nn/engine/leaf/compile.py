@@ -212,9 +212,9 @@ def _array(arrays: Arrays, name: str, *shape: int) -> np.ndarray:
 
 def _float_array(arrays: Arrays, name: str, *shape: int) -> np.ndarray:
     array = _array(arrays, name, *shape)
-    return (
-        array.astype(np.float32) / np.float32(UNIT) if array.dtype == np.int16 else array.astype(np.float32, copy=False)
-    )
+    if array.dtype in (np.int16, np.int8):
+        return array.astype(np.float32) / np.float32(UNIT)
+    return array.astype(np.float32, copy=False)
 
 
 def _inner(arrays: Arrays, prefix: str) -> Arrays:
@@ -309,7 +309,7 @@ def _tuple_tables(options: NTupleOptions, arrays: Arrays) -> tuple[Shapes, np.nd
     shared = options.shared and stages > 1
     shape = (stages + shared, shapes.cells, *([dim] if dim > 1 else []))
     weights = _array(arrays, "weight", *shape)
-    if weights.dtype == np.int16:
+    if weights.dtype == np.int16 or (weights.dtype == np.int8 and (dim == 1 or shared)):
         weights = weights.astype(np.int32)
     elif weights.dtype == np.float16:
         weights = weights.astype(np.float32)
@@ -332,10 +332,13 @@ def _embedding(options: NTupleOptions, shapes: Shapes, weights: np.ndarray, arra
     heads = _heads(options, arrays)
     if white:
         weights, heads = seen_from_behind(shapes, weights), tuple(head.negated() for head in heads)
-    if weights.dtype.kind == "i":
-        weights = weights.astype(np.float32) / np.float32(UNIT)
     fusion = fusion_of(shapes)
-    whole, quantum = quantised(fusion.apply(weights))
+    if weights.dtype == np.int8 and not fusion.changes:
+        whole, quantum = weights, 1 / UNIT  # as the leaf reads them
+    else:
+        if weights.dtype.kind == "i":
+            weights = weights.astype(np.float32) / np.float32(UNIT)
+        whole, quantum = quantised(fusion.apply(weights))
     tables = {"shapes": fusion.shapes, "weights": whole, "stage_of_empties": stages_of_empties(options.stages)}
     behind = {"heads": heads, "head_of_empties": stages_of_empties(options.heads)}
     return EmbeddedEvaluator, tables | behind | {"quantum": quantum}

@@ -156,6 +156,14 @@ for _lanes in LANE_COUNTS:
         globals()[_name] = EMBEDDED_CLASSES[_lanes, _dim, _bits] = _class
 
 
+def eight_bits(weights: np.ndarray) -> np.ndarray | None:
+    """Weights in 1/``UNIT`` as int8, if none of them changes."""
+    small = weights * np.float32(UNIT)
+    if np.abs(small).max(initial=0.0) > LARGEST_8 or (small != np.rint(small)).any():
+        return None
+    return small.astype(np.int8)
+
+
 def quantised(weights: np.ndarray) -> tuple[np.ndarray, float]:
     """Weights as whole numbers, and the value of 1.
 
@@ -165,9 +173,8 @@ def quantised(weights: np.ndarray) -> tuple[np.ndarray, float]:
     largest = float(np.abs(weights).max(initial=0.0))
     if not np.isfinite(largest):
         raise ValueError("the weights hold numbers that are not finite")
-    small = weights * np.float32(UNIT)
-    if largest * UNIT <= LARGEST_8 and (small == np.rint(small)).all():
-        return small.astype(np.int8), 1 / UNIT
+    if (small := eight_bits(weights)) is not None:
+        return small, 1 / UNIT
     quantum = largest / LARGEST
     return np.rint(weights / np.float32(quantum)).astype(np.int16), quantum
 

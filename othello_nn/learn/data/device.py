@@ -27,6 +27,8 @@ class DeviceFit:
         )
         self._tied = torch.from_numpy(tied_cells(net.shapes)).to(device)
         self._updates, self._device = 0, device
+        self.apart = net.stages == 1
+        """Each stage has tables of its own; until then all read and move the first one's."""
 
     def take(self) -> None:
         """Go on with the numbers in ``vectors``."""
@@ -36,6 +38,10 @@ class DeviceFit:
 
     def give(self) -> None:
         """Write the numbers into ``vectors``; this waits for the device."""
+        if not self.apart:
+            for tensor in (self._weights, self._sizes):
+                in_stages = tensor.view(self._net.stages, -1, *tensor.shape[1:])
+                in_stages[1:] = in_stages[:1]
         for tensor, part in zip(self._tensors, self.vectors, strict=False):
             part[:] = tensor.cpu().numpy()
         self.vectors.counts[0] = self._updates
@@ -99,6 +105,8 @@ class DeviceFit:
         """The cells ``[N, lookups + 1]`` and the number of the head ``[N]`` of each position."""
         net = self._net
         cells = self._tied[net._cells(mover, opponent)]
+        if self.apart and net.stages > 1:
+            cells = cells + net._row_starts(mover, opponent)
         return cells, net._head_of_discs.index_select(0, count_discs(mover, opponent))
 
     def _discs(self, sums: Tensor, heads: Tensor, numbers: Tensor) -> Tensor:

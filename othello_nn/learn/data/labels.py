@@ -71,6 +71,28 @@ def firsts(records: np.ndarray) -> np.ndarray:
     return new
 
 
+def later_records(records: np.ndarray, empties: int) -> np.ndarray:
+    """``[N]`` int64: for each record of a game the first one of the same game, itself or later, that has at most so many
+    empties and the same side to move; −1 where there is none, and for records beside the game.
+
+    Between the two both sides have made as many moves, and so as many mistakes.
+    """
+    found = np.full(len(records), -1, np.int64)
+    rows = np.flatnonzero(records["flags"] & ASIDE == 0)
+    games, near = records["game"][rows], empties_of(records)[rows] <= empties
+    # The side to move changes from record to record, but where the other side passed.
+    changes = (records["flags"][rows] & PASSED == 0).astype(np.int64)
+    sides = (np.cumsum(changes) - changes) % 2
+    nearest, game = [-1, -1], -1
+    for i in range(len(rows) - 1, -1, -1):
+        if games[i] != game:
+            nearest, game = [-1, -1], games[i]
+        if near[i]:
+            nearest[sides[i]] = rows[i]
+        found[rows[i]] = nearest[sides[i]]
+    return found
+
+
 @kernel()
 def mixed_labels(searched, margins, flags, games, lam, labels):
     """Write λ's mixture for each record, in discs; records of a game stand together, in their order."""

@@ -29,12 +29,12 @@ from othello_nn.engine.leaf.embedded import LARGEST_8
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.engine.probcut import ProbCut
-from othello_nn.fit.calibration import fit_calibration
+from othello_nn.fit.calibration import fit_calibration, proven
 from othello_nn.fit.probcut import FitError, fit_evaluator
 from othello_nn.kernels.parallel import parts_of
 from othello_nn.learn.data.device import DeviceFit
 from othello_nn.learn.data.from_games import GamePositions
-from othello_nn.learn.data.labels import empties_of, firsts, labels, lines
+from othello_nn.learn.data.labels import empties_of, firsts, labels, later_records, lines
 from othello_nn.learn.data.minibatch import CompiledFit
 from othello_nn.learn.data.module import ModuleFit
 from othello_nn.learn.data.picture import picture_of_errors
@@ -65,6 +65,8 @@ PROBCUT = {"positions": 600, "depth": 9, "solve_empties": 18}
 SEES_COLOURS = "it must not look at the colour to move"
 CALIBRATED = 20_000
 """Positions of tested games that are searched to find out what the net's scores mean."""
+PROVEN = 16
+"""Empties of the positions in their games that are solved for it."""
 
 GENERATION = curve("searched/generation", "searched games: the generation at hand", sparse=True)
 POSITIONS = curve("searched/positions", "searched games: positions of this generation, on all ranks", sparse=True)
@@ -111,23 +113,25 @@ class Data:
             wanted.append(found[rest])
             # What is not played to the end has no result to be tested with.
             tested.append(np.array(part[kept & (part["flags"] & (ASIDE | EXACT) != ASIDE)]))
+        whole = parts[-1]["game"] % TESTED == 0
+        self._last, self._last_new = np.array(parts[-1][whole]), new[whole]
         self.movers, self.opponents = np.concatenate(movers), np.concatenate(opponents)
         self.labels = np.concatenate(wanted)
-        self._last = tested[-1]
         test = np.concatenate(tested)
         test = test[:: max(1, len(test) // MOST_TESTED)]
         self.test_movers, self.test_opponents = test["mover"].copy(), test["opponent"].copy()
         self.test_margins, self.test_exact = test["margin"].astype(np.float32), test["flags"] & EXACT != 0
         self.test_empties = empties_of(test)
 
-    def to_calibrate(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Some tested positions of the last generation's best players with their results, all stages alike: at most
-        ``CALIBRATED``."""
+    def to_calibrate(self) -> tuple[np.ndarray, ...]:
+        """Some tested positions of the last generation's games, all stages alike, at most ``CALIBRATED``, as movers and
+        opponents; then those of the positions whose proven values tell what they are worth (``later_records``)."""
+        ends = later_records(self._last, PROVEN)
         empties, rng = empties_of(self._last), np.random.default_rng(0)
+        empties[~self._last_new | (ends < 0)] = -1
         each = CALIBRATED // 60
-        chosen = [rng.permutation(np.flatnonzero(empties == number))[:each] for number in range(61)]
-        records = self._last[np.concatenate(chosen)]
-        return records["mover"].copy(), records["opponent"].copy(), records["margin"].astype(np.float32)
+        chosen = np.concatenate([rng.permutation(np.flatnonzero(empties == number))[:each] for number in range(61)])
+        return tuple(self._last[name][rows] for rows in (chosen, ends[chosen]) for name in ("mover", "opponent"))
 
     def metrics(self, found: np.ndarray) -> dict[str, float]:
         """How far what a net says of the tested positions is from their results."""
@@ -338,6 +342,7 @@ class SearchedLearner(Learner):
         if games is not None and targets is not None:
             data, options = self._loaded(), self.options
             total = self._to_learn
+            self._take_apart()
             before = SHOWN * self.learnt // total
             for part in parts_of(len(games), options.minibatch):
                 falling = 0.5 * (1 + math.cos(math.pi * self.learnt / total))
@@ -364,6 +369,12 @@ class SearchedLearner(Learner):
         if not goes_on:
             self._end_fit()
         return metrics
+
+    def _take_apart(self) -> None:
+        """Give each stage tables of its own once they have been one for long enough."""
+        if not self._fit.apart and self.learnt >= self.options.common * self._count:
+            self._fit.give()
+            self._fit.apart = True
 
     def _is_stuck(self, error: float) -> bool:
         """Whether the test error has not fallen for as long as there is patience."""
@@ -403,10 +414,14 @@ class SearchedLearner(Learner):
             seed = seed_of(self.config.seed, self.generation, 3)
             self.probcut = fit_evaluator(self._leaf_evaluator(), **PROBCUT, seed=seed).numbers()
             if data is not None:
-                self.calibration = fit_calibration(self._leaf_evaluator(), *data.to_calibrate(), self.threads).lines
+                self.calibration = self._calibrated(data).lines
         except FitError as error:  # a small run; the net plays without
             if self.group.is_rank_0:
                 note(TRAIN, error)
+
+    def _calibrated(self, data: Data) -> Calibration:
+        evaluator, (movers, opponents, *ends) = self._leaf_evaluator(), data.to_calibrate()
+        return fit_calibration(evaluator, movers, opponents, proven(evaluator, *ends, self.threads), self.threads)
 
     # --- the net -----------------------------------------------------------------------------------------------------
 
@@ -444,6 +459,7 @@ class SearchedLearner(Learner):
         if fitting > 1 or self.generation + fitting > last or self.learnt > most:
             raise ValueError(f"where is {arrays['where'].tolist()}, which this run cannot be at")
         self.fitting = bool(fitting)
+        self._fit.apart = self._fit.apart or not fitting or self.learnt > self.options.common * self._count
         if "fit" in arrays:
             best, since = array_in(arrays, "fit", np.zeros(2))
             self._best, self._since = float(best), int(since)

@@ -4,6 +4,9 @@ The error is squared, in discs. A cell's rate is Adagrad's, one for its whole ve
 already moves less. Cells that mirror each other are one (``tied``), so that what is learnt of a position is learnt of
 its eight images. Heads learn by Adam from the mean of a minibatch. ``device.py`` says the same in PyTorch.
 
+Where the game has stages with tables of their own, these begin as one: until they are taken ``apart``, all positions
+read and move the first stage's, so that what is rare in one stage is learnt from the others.
+
 Here a minibatch goes through two kernels, without autograd. ``ask_rows`` evaluates its positions and goes back through
 the heads, in parts of the rows; ``move_cells`` then moves the cells that were read, in parts of the tables, so that no
 cell has two writers. The net comes out the same, to the bit, on any number of threads.
@@ -39,6 +42,7 @@ class Places(NamedTuple):
     origins: np.ndarray  # [lookups + 1] int64: the cells of an empty board; the last is the constant's
     tied: np.ndarray  # [cells] int32: of the cells that mean the same, the one that stands for all
     heads: np.ndarray  # [65] int64: the head of so many empties
+    starts: np.ndarray  # [65] int64: where the tables of their stage begin
 
 
 class Rows(NamedTuple):
@@ -103,11 +107,12 @@ def ask_rows(width, units, ev, scratch, places, weights, heads, rows, learns, gr
     for row in range(rows.movers.size):
         mover, opponent = rows.movers[row], rows.opponents[row]
         leaf_begin(ev, scratch, mover, opponent)
-        cells = rows.cells[row]
+        cells, empties = rows.cells[row], int64(64) - popcount(mover | opponent)
         for lane in range(reads):
-            cells[lane] = places.tied[places.origins[lane] + load_i16(scratch, int64(2 * lane))]
+            cell = places.tied[places.origins[lane] + load_i16(scratch, int64(2 * lane))]
+            cells[lane] = places.starts[empties] + cell
         sum_rows(width, weights.ctypes.data, cells.ctypes.data, reads, sums.ctypes.data)
-        number = places.heads[int64(64) - popcount(mover | opponent)]
+        number = places.heads[empties]
         head = heads[number]
         rows.discs[row] = head_forward(width, units, head, sums, active)
         if learns:
@@ -157,7 +162,10 @@ class CompiledFit:
         # Only the features of its leaf are used, never its weights.
         self._reader = TableEvaluator("", shapes, np.zeros((1, shapes.cells), np.int16), np.zeros(65, np.int64))
         origins = shapes.origins[: len(shapes.placements) + 1].astype(np.int64)
-        self._places = Places(origins, tied_cells(shapes), stages_of_empties(net.heads))
+        heads, starts = stages_of_empties(net.heads), np.zeros(65, np.int64)
+        self._places = Places(origins, tied_cells(shapes), heads, starts)
+        self._stages, self._cells = stages_of_empties(net.stages), shapes.cells
+        self._apart = net.stages == 1
         self.vectors = Vectors.of(net)
         parts = len(parts_of(minibatch, PART))
         self._gradients = np.zeros((parts, *self.vectors.heads.shape), np.float32)
@@ -176,7 +184,21 @@ class CompiledFit:
         """Go on with the numbers in ``vectors``, which are those that move."""
 
     def give(self) -> None:
-        """``vectors`` has them already."""
+        """``vectors`` has them already; while the stages are one, each gets what the first has."""
+        if not self._apart:
+            for array in (self.vectors.weights, self.vectors.sizes):
+                in_stages = array.reshape(-1, self._cells, *array.shape[1:])
+                in_stages[1:] = in_stages[0]
+
+    @property
+    def apart(self) -> bool:
+        """Each stage has tables of its own; until then all read and move the first one's."""
+        return self._apart
+
+    @apart.setter
+    def apart(self, apart: bool) -> None:
+        self._places.starts[:] = self._cells * self._stages if apart else 0
+        self._apart = apart
 
     def learn(
         self, movers: np.ndarray, opponents: np.ndarray, labels: np.ndarray, rate: float, head_rate: float

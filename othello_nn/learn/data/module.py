@@ -36,6 +36,8 @@ class Moved(NamedTuple):
 class ModuleFit:
     """The parameters of a net on their way. What is fitted is the squashed margin, as in self-play."""
 
+    apart = True  # nothing is common to stages but what the net itself shares
+
     def __init__(self, net: Net, device: str):
         self._net = net.to(device)
         self._weights = parameters_to_vector(net.parameters()).detach().clone()

@@ -17,8 +17,8 @@ FIRST_SIZE = 1.0
 class Vectors(NamedTuple):
     """All float32 but the counts. Of cells that are tied one stands for all, the others are not looked at."""
 
-    weights: np.ndarray  # [cells, dim]
-    sizes: np.ndarray  # [cells]: Adagrad's sums of squares
+    weights: np.ndarray  # [stages · cells, dim]
+    sizes: np.ndarray  # [stages · cells]: Adagrad's sums of squares
     heads: np.ndarray  # [heads, size]: skip [dim], hidden [dim, units], bias [units], output [units], constant
     first: np.ndarray  # like heads: Adam's moments
     second: np.ndarray
@@ -27,11 +27,11 @@ class Vectors(NamedTuple):
     @classmethod
     def of(cls, net: NTupleNet) -> Vectors:
         """At the beginning, with the weights of a net."""
-        if net.dim == 1 or net.heads == 1 or net.stages > 1 or net.view != "inversion":
-            raise NetError("only n-tuple nets with dim > 1, several heads and one stage are fitted, by inversion")
+        if net.dim == 1 or net.heads == 1 or (net.shared and net.stages > 1) or net.view != "inversion":
+            raise NetError("only n-tuple nets with dim > 1, several heads and no shared row are fitted, by inversion")
         weights, skip, hidden, bias, output, constants = (
             part.detach().cpu().numpy()
-            for part in (net.weight[0], net.skip, *net.hidden.parameters(), *net.output.parameters())
+            for part in (net.weight.flatten(0, 1), net.skip, *net.hidden.parameters(), *net.output.parameters())
         )
         inputs = hidden.transpose(0, 2, 1).reshape(net.heads, -1)
         heads = np.concatenate([skip, inputs, bias, output, constants[:, None]], axis=1)
@@ -45,7 +45,7 @@ class Vectors(NamedTuple):
             self.heads, np.cumsum([dim, dim * units, units, units]), axis=1
         )
         values = {
-            net.weight: self.weights[None, tied_cells(net.shapes)],
+            net.weight: self.weights.reshape(net.stages, -1, dim)[:, tied_cells(net.shapes)],
             net.skip: skip,
             net.hidden.weight: hidden.reshape(-1, dim, units).transpose(0, 2, 1),
             net.hidden.bias: bias,
