@@ -83,7 +83,7 @@ def _checks(net: Net, count: int, seed: int) -> Checks:
 
 
 def _smallest(weight: np.ndarray) -> np.ndarray:
-    """Embeddings as int8 if that changes nothing, because the net was fitted so (``searched.bits``); else as float16."""
+    """Embeddings as int8 if that changes nothing, because the net was fitted so (``searched.bits``), or float16."""
     if (quanta := eight_bits(weight)) is not None:
         return quanta
     return weight.astype(np.float16)

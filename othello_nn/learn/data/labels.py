@@ -72,8 +72,8 @@ def firsts(records: np.ndarray) -> np.ndarray:
 
 
 def later_records(records: np.ndarray, empties: int) -> np.ndarray:
-    """``[N]`` int64: for each record of a game the first one of the same game, itself or later, that has at most so many
-    empties and the same side to move; −1 where there is none, and for records beside the game.
+    """``[N]`` int64: for each record of a game the first one of the same game, itself or later, that has at most so
+    many empties and the same side to move; −1 where there is none, and for records beside the game.
 
     Between the two both sides have made as many moves, and so as many mistakes.
     """

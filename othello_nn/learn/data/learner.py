@@ -420,8 +420,9 @@ class SearchedLearner(Learner):
                 note(TRAIN, error)
 
     def _calibrated(self, data: Data) -> Calibration:
-        evaluator, (movers, opponents, *ends) = self._leaf_evaluator(), data.to_calibrate()
-        return fit_calibration(evaluator, movers, opponents, proven(evaluator, *ends, self.threads), self.threads)
+        evaluator, (movers, opponents, *end) = self._leaf_evaluator(), data.to_calibrate()
+        margins = proven(evaluator, end[0], end[1], self.threads)
+        return fit_calibration(evaluator, movers, opponents, margins, self.threads)
 
     # --- the net -----------------------------------------------------------------------------------------------------
 
