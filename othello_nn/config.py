@@ -197,6 +197,9 @@ class Searched(Settings):
             low=1,
         )
     )
+    onward: int = declared(
+        Whole(0, "in the last so many generations a net begins as the one before (the first as `init`), not anew", 0)
+    )
     common: int = declared(
         Whole(1, "passes in which all stages of an embedding net have their tables in common; then each has its own", 0)
     )

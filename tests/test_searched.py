@@ -81,7 +81,7 @@ def test_generations(tmp_path):
     assert learner.games == len(first[0]) + len(second[0]) + learnt
 
 
-@pytest.mark.parametrize("settings", [(), ("net.stages=3", "searched.common=1")])
+@pytest.mark.parametrize("settings", [(), ("net.stages=3", "searched.common=1"), ("searched.onward=1",)])
 def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path, settings):
     whole = made(tmp_path / "whole", *settings)
     steps = len(run(whole))
@@ -98,6 +98,27 @@ def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path, settings):
         run(again)
         for name, array in whole.state().items():
             assert np.array_equal(array, again.state()[name]), (stop, name)
+
+
+def test_a_fit_goes_on_from_the_net_before(tmp_path):
+    """It begins as that net, which then learns; so does the first, from ``init``."""
+    learner = made(tmp_path / "a", "searched.onward=1")
+    movers, opponents, _ = check_positions()
+    said = None
+    while not (learner.generation == 1 and learner.fitting):
+        said = learner._fit.discs(movers, opponents)
+        learner.step()
+    assert said is not None
+    assert learner._fit.discs(movers, opponents) == pytest.approx(said, abs=1e-3)
+    run(learner)
+    after = learner._fit.discs(movers, opponents)
+    assert np.abs(after - said).max() > 0.1
+    path = tmp_path / "net.safetensors"
+    export(learner.net(), quantise=False).save(path)
+    third = made(tmp_path / "b", f"init={path}", "searched.onward=1", "searched.positions=[2500]")
+    assert third._fit.discs(movers, opponents) == pytest.approx(after, abs=1e-3)
+    with pytest.raises(ConfigError, match="another shape"):
+        made(tmp_path / "c", f"init={path}", "searched.onward=2", "net.dim=8")
 
 
 def test_the_mean_over_the_last_steps(tmp_path):

@@ -41,7 +41,16 @@ from othello_nn.learn.data.picture import picture_of_errors
 from othello_nn.learn.data.searched import Play, searched_games
 from othello_nn.learn.data.store import ASIDE, EXACT, Part, StoreError, read
 from othello_nn.learn.distributed import Group
-from othello_nn.learn.learner import Arrays, Learner, TrainingError, array_in, counts_in, init_path, seed_of
+from othello_nn.learn.learner import (
+    Arrays,
+    Learner,
+    TrainingError,
+    array_in,
+    counts_in,
+    first_net,
+    init_path,
+    seed_of,
+)
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import Net, NTupleNet, make_net
 from othello_nn.program import TRAIN, note
@@ -65,6 +74,9 @@ PROBCUT = {"positions": 600, "depth": 9, "solve_empties": 18}
 SEES_COLOURS = "it must not look at the colour to move"
 CALIBRATED = 20_000
 """Positions of tested games that are searched to find out what the net's scores mean."""
+SETTLED = 10_000.0
+"""What a cell's sum of squares begins with (``vectors.py``) where a fit goes on from the net before: as if many
+positions had moved it already."""
 PROVEN = 16
 """Empties of the positions in their games that are solved for it."""
 
@@ -169,8 +181,8 @@ class SearchedLearner(Learner):
         if reason := why_not_compiled(self._net.options) or (SEES_COLOURS if self._net.options.sees_colours else ""):
             raise ConfigError(f"a net that learns from searched games also plays them: {reason}")
         self._eight = self.options.bits == EIGHT and isinstance(self._net, NTupleNet)
-        self._fresh()
         self.generation = 0
+        self._begin_fit(anew=resumed)  # a resumed run's net comes out of its state
         self.fitting = False
         """The positions of this generation are there, and the net learns from them."""
         self.learnt = 0
@@ -201,16 +213,26 @@ class SearchedLearner(Learner):
     def pictures(self) -> dict[str, np.ndarray]:
         return {} if self._tested is None else {TESTED_GAMES: picture_of_errors(*self._tested)}
 
-    def _fresh(self) -> None:
-        """A net that knows nothing, and what moves it."""
-        self._net.cpu().reset_parameters(torch.Generator().manual_seed(seed_of(self.config.seed, 1)))
+    def _begin_fit(self, anew: bool = False) -> None:
+        """A net that knows nothing, or the one before, and what moves it."""
         self._fit: CompiledFit | DeviceFit | ModuleFit
+        goes_on = not anew and self.generation >= len(self.options.positions) - self.options.onward
+        if not goes_on:
+            self._net.cpu().reset_parameters(torch.Generator().manual_seed(seed_of(self.config.seed, 1)))
+        elif self.generation == 0:
+            self._net.load_state_dict(first_net(self.config).state_dict())
+        else:
+            self._net = self.net().cpu()
         if not isinstance(self._net, NTupleNet):
             self._fit = ModuleFit(self._net, self.device)
         elif self.device == "cpu":
             self._fit = CompiledFit(self._net, self.options.minibatch, self.threads)
         else:
             self._fit = DeviceFit(self._net, self.device)
+        if goes_on and not isinstance(self._fit, ModuleFit):
+            self._fit.vectors.sizes[:] = SETTLED
+            self._fit.take()
+            self._fit.apart = True
 
     @property
     def progress(self) -> float:
@@ -303,7 +325,7 @@ class SearchedLearner(Learner):
             self._part = self._player = None
             self.fitting, self.learnt = True, 0
             self.probcut = self.calibration = None  # they are the last net's
-            self._fresh()
+            self._begin_fit()
         return metrics
 
     # --- learning from them ------------------------------------------------------------------------------------------
