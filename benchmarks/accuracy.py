@@ -24,7 +24,7 @@ from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.driver import _Work
 from othello_nn.engine.leaf.compile import shipped_evaluator
 from othello_nn.engine.score import SCORE_DISC
-from othello_nn.game import Position
+from othello_nn.game import PASS, Position
 from othello_nn.game.formats.obf import ObfEntry, format_obf, parse_obf
 from othello_nn.learn.data.searched import Play, searched_games
 from othello_nn.progress import progress
@@ -46,7 +46,7 @@ def sampled(empties: int, count: int) -> list[Position]:
     evaluator = shipped_evaluator()
     assert evaluator is not None
     how = Play(depth=6, solve=0, opening_plies=16, latest=34)
-    games = searched_games(evaluator, how, SEED, 1000 * empties, 2 * count)
+    games = searched_games(evaluator, how, SEED, 1000 * empties, (4 if empties > how.latest else 2) * count)
     found: dict[int, Position] = {}
     left = 64 - np.bitwise_count(games["mover"] | games["opponent"]).astype(int)
     for record in games[left == empties]:
@@ -137,10 +137,33 @@ def accuracy(settings: Settings) -> Report:
 
 # --- calibration -----------------------------------------------------------------------------------------------------
 
-SOLVED_NOW = {12: 400, 14: 400, 16: 300, 18: 200}
+SOLVED_NOW = {12: 300, 13: 300, 14: 300, 15: 300, 16: 300, 17: 200, 18: 200, 19: 100}
 """Positions with so many empties that the benchmark solves itself."""
-GROUPS = {"12 and 14": (12, 14), "16 and 18": (16, 18), "20 to 24": (20, 24), "26 to 30": (26, 30)}
+PLAYED_ON = dict.fromkeys(range(32, 41), 60)
+"""And that nobody can solve: they are played on by searches of ``PLAYED_DEPTH``, then solved."""
+PLAYED_DEPTH, PLAYED_EMPTIES = 8, 18
+GROUPS = {
+    "12 to 15": (12, 15),
+    "16 to 19": (16, 19),
+    "20 to 24": (20, 24),
+    "26 to 30": (26, 30),
+    "32 to 40, played on": (32, 40),
+}
 SLOPES, MOST_BIAS = (0.95, 1.05), 0.5
+
+
+def played_on(engine: Engine, position: Position) -> float:
+    """What a position is worth by good play, to its mover: once the same side is to move with few empties, so that both
+    have made as many moves and mistakes, the position is solved."""
+    black = position.black_to_move
+    while not position.is_over and (position.empties > PLAYED_EMPTIES or position.black_to_move != black):
+        engine.clear()
+        move = PASS if position.must_pass else engine.search(position, Limit(depth=PLAYED_DEPTH)).move
+        assert move is not None
+        position = position.play(move)
+    engine.clear()
+    score = engine.solve(position).score
+    return score if position.black_to_move == black else -score
 
 
 @benchmark("calibration", "slope and bias of an evaluator's scores at depth 1 to 8, by the number of empties")
@@ -154,6 +177,9 @@ def calibration(settings: Settings) -> Report:
         for position in sampled(empties, settings.size(count, 4)):
             engine.clear()
             found.setdefault(empties, []).append((position, engine.solve(position).score))
+    for empties, count in PLAYED_ON.items():
+        for position in sampled(empties, settings.size(count, 2)):
+            found.setdefault(empties, []).append((position, played_on(engine, position)))
     rows, values, wrong = [], {}, []
     for name, (fewest, most) in GROUPS.items():
         group = [each for empties, some in found.items() if fewest <= empties <= most for each in some]
@@ -179,7 +205,7 @@ def calibration(settings: Settings) -> Report:
     header = ("empties (positions)", *(f"depth {depth}" for depth in DEPTHS))
     worst = max(abs(value["bias"]) for value in values.values())
     failure = f"not calibrated: {', '.join(wrong)}" if wrong and not settings.quick else None
-    parameters = {"solved_now": SOLVED_NOW} | settings.describe_evaluator()
+    parameters = {"solved_now": SOLVED_NOW, "played_on": PLAYED_ON} | settings.describe_evaluator()
     return Report(worst, "discs, largest bias", markdown_table(header, rows), values, parameters, failure)
 
 
