@@ -5,12 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from othello_nn.checkpoint import Checkpoint
 from othello_nn.engine import Engine, Limit, Options
 from othello_nn.engine.calibration import DEPTHS, SMOOTH, TERMS, Calibration
 from othello_nn.fit.calibration import fit_calibration, proven
 from othello_nn.game import Position
+from othello_nn.learn.data import calibrate
 from othello_nn.learn.data.searched import Play, searched_games
 from othello_nn.learn.data.store import EXACT
+from othello_nn.resources import shipped_nets
 from tests.test_data import EVALUATOR
 
 
@@ -106,3 +109,23 @@ def test_few_positions_change_little():
     fitted = fit_calibration(EVALUATOR, movers, opponents, np.full(len(records), 20.0), threads=2)
     assert (np.abs(fitted.lines[:, 2 + 5]) < 0.2).all()  # at 52 empties
     assert (fitted.lines[:, 2 + 1] > 1).all()
+
+
+def test_a_net_is_calibrated_again(tmp_path, capsys):
+    """Lines for every depth are stored, and nothing else in the file changes."""
+    path = tmp_path / "net.safetensors"
+    before = Checkpoint.load(shipped_nets()["triangle"])
+    before.save(path)
+    assert calibrate.main([str(path), "--games", "60", "--positions", "1200"]) == 0
+    after = Checkpoint.load(path)
+    assert after.calibration is not None
+    assert after.calibration.shape == (DEPTHS, TERMS)
+    assert (0.5 < after.calibration[:, 0]).all()
+    assert (after.calibration[:, 0] < 1.5).all()
+    assert np.ptp(after.calibration[:, 2:]) > 0.1
+    assert after.arrays.keys() == before.arrays.keys()
+    assert all(np.array_equal(array, before.arrays[name]) for name, array in after.arrays.items())
+    assert after.info == before.info | {"calibration": {"games": 60, "positions": 1200, "seed": 1}}
+    capsys.readouterr()
+    assert calibrate.main([str(tmp_path / "none.safetensors")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

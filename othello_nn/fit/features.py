@@ -173,7 +173,7 @@ def fit(recipe: Recipe, on_stage: Callable[[int, int, float], None] | None = Non
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = parser_of("features", __doc__)
+    parser = parser_of("fit.features", __doc__)
     add_numbers(parser, Recipe.options())
     parser.add_argument(
         "--without", action="append", default=[], metavar="FEATURE", help="leave it out; may be repeated"

@@ -92,7 +92,7 @@ def run(games: int, seed: int) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = parser_of("iago", __doc__)
+    parser = parser_of("fit.iago", __doc__)
     add_numbers(parser, NUMBERS)
     args = parser.parse_args(argv)
 

@@ -114,7 +114,7 @@ def gains(games: int, seed: int, empties: Sequence[int]) -> dict[str, list[float
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = parser_of("information", __doc__)
+    parser = parser_of("fit.information", __doc__)
     add_numbers(parser, NUMBERS)
     args = parser.parse_args(argv)
 

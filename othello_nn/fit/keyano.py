@@ -248,7 +248,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = parser_of("keyano", __doc__)
+    parser = parser_of("fit.keyano", __doc__)
     add_numbers(parser, NUMBERS)
     parser.add_argument(
         "--out", type=Path, default=FITTED, help="file to write (default: the one that keyano plays with)"

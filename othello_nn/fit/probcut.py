@@ -153,7 +153,7 @@ def run(path: Path, positions: int, depth: int, solve_empties: int, seed: int) -
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = parser_of("probcut", __doc__)
+    parser = parser_of("fit.probcut", __doc__)
     parser.add_argument("net", help="net to fit: a run's name or a file; the result is stored in the same file")
     add_numbers(parser, NUMBERS)
     args = parser.parse_args(argv)

@@ -23,10 +23,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser_of(name: str, document: str | None) -> argparse.ArgumentParser:
-    """For ``python -m othello_nn.fit.NAME``, whose help is the module's own text."""
+    """For ``python -m othello_nn.NAME``, whose help is the module's own text."""
     head, _, rest = (document or "").partition("\n")
     return _Parser(
-        prog=f"python -m othello_nn.fit.{name}",
+        prog=f"python -m othello_nn.{name}",
         description=head,
         epilog=rest,
         formatter_class=argparse.RawDescriptionHelpFormatter,

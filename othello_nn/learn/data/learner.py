@@ -29,12 +29,12 @@ from othello_nn.engine.leaf.embedded import LARGEST_8
 from othello_nn.engine.leaf.mobility import Mobility
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.engine.probcut import ProbCut
-from othello_nn.fit.calibration import fit_calibration, proven
 from othello_nn.fit.probcut import FitError, fit_evaluator
 from othello_nn.kernels.parallel import parts_of
+from othello_nn.learn.data.calibrate import calibrated
 from othello_nn.learn.data.device import DeviceFit
 from othello_nn.learn.data.from_games import GamePositions
-from othello_nn.learn.data.labels import empties_of, firsts, labels, later_records, lines
+from othello_nn.learn.data.labels import empties_of, firsts, labels, lines
 from othello_nn.learn.data.minibatch import CompiledFit
 from othello_nn.learn.data.module import ModuleFit
 from othello_nn.learn.data.picture import picture_of_errors
@@ -77,8 +77,6 @@ CALIBRATED = 20_000
 SETTLED = 10_000.0
 """What a cell's sum of squares begins with (``vectors.py``) where a fit goes on from the net before: as if many
 positions had moved it already."""
-PROVEN = 16
-"""Empties of the positions in their games that are solved for it."""
 
 GENERATION = curve("searched/generation", "searched games: the generation at hand", sparse=True)
 POSITIONS = curve("searched/positions", "searched games: positions of this generation, on all ranks", sparse=True)
@@ -126,7 +124,8 @@ class Data:
             # What is not played to the end has no result to be tested with.
             tested.append(np.array(part[kept & (part["flags"] & (ASIDE | EXACT) != ASIDE)]))
         whole = parts[-1]["game"] % TESTED == 0
-        self._last, self._last_new = np.array(parts[-1][whole]), new[whole]
+        self.last, self.last_new = np.array(parts[-1][whole]), new[whole]
+        """All tested games of the last generation, and which of their positions are new: for the calibration."""
         self.movers, self.opponents = np.concatenate(movers), np.concatenate(opponents)
         self.labels = np.concatenate(wanted)
         test = np.concatenate(tested)
@@ -134,16 +133,6 @@ class Data:
         self.test_movers, self.test_opponents = test["mover"].copy(), test["opponent"].copy()
         self.test_margins, self.test_exact = test["margin"].astype(np.float32), test["flags"] & EXACT != 0
         self.test_empties = empties_of(test)
-
-    def to_calibrate(self) -> tuple[np.ndarray, ...]:
-        """Some tested positions of the last generation's games, all stages alike, at most ``CALIBRATED``, as movers and
-        opponents; then those of the positions whose proven values tell what they are worth (``later_records``)."""
-        ends = later_records(self._last, PROVEN)
-        empties, rng = empties_of(self._last), np.random.default_rng(0)
-        empties[~self._last_new | (ends < 0)] = -1
-        each = CALIBRATED // 60
-        chosen = np.concatenate([rng.permutation(np.flatnonzero(empties == number))[:each] for number in range(61)])
-        return tuple(self._last[name][rows] for rows in (chosen, ends[chosen]) for name in ("mover", "opponent"))
 
     def metrics(self, found: np.ndarray) -> dict[str, float]:
         """How far what a net says of the tested positions is from their results."""
@@ -436,15 +425,11 @@ class SearchedLearner(Learner):
             seed = seed_of(self.config.seed, self.generation, 3)
             self.probcut = fit_evaluator(self._leaf_evaluator(), **PROBCUT, seed=seed).numbers()
             if data is not None:
-                self.calibration = self._calibrated(data).lines
+                tested = data.last, data.last_new
+                self.calibration = calibrated(self._leaf_evaluator(), *tested, CALIBRATED, self.threads).lines
         except FitError as error:  # a small run; the net plays without
             if self.group.is_rank_0:
                 note(TRAIN, error)
-
-    def _calibrated(self, data: Data) -> Calibration:
-        evaluator, (movers, opponents, *end) = self._leaf_evaluator(), data.to_calibrate()
-        margins = proven(evaluator, end[0], end[1], self.threads)
-        return fit_calibration(evaluator, movers, opponents, margins, self.threads)
 
     # --- the net -----------------------------------------------------------------------------------------------------
 
