@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ import numpy as np
 from benchmarks.harness import ROOT, BenchmarkError, Report, Settings, benchmark, markdown_table, median_seconds
 from benchmarks.strength import JOBS, SEED, _figures, _match, _match_table
 from othello_nn.arena.openings import make_openings
+from othello_nn.arena.rating import ratings
+from othello_nn.checkpoint import Checkpoint
 from othello_nn.config import load_preset
 from othello_nn.engine.leaf.compile import shipped_evaluator
 from othello_nn.learn.data.minibatch import CompiledFit
@@ -90,12 +94,53 @@ def champion_match(settings: Settings) -> Report:
     return Report(results["1-ply"].score or 0.0, "score", _match_table(results, header), values, parameters, failure)
 
 
+CHAMPIONS = {
+    "linear tables, by TD": BEFORE,
+    "embeddings, second generation": "2fae46b",
+    "third generation": "f20443e",
+    "fourth, of 8 bits: the champion": None,
+}
+"""All that were shipped, by revision."""
+RUNGS = {"1-ply": ("depth=1", "random:7", 1000, None), "20,000 nodes a move": ("nodes=20000", "random:8", 100, BALANCE)}
+"""How they meet: limit, openings, how many of them, how near to even."""
+
+
+@benchmark("champions", "all champions so far against each other, at 1-ply and with equal nodes: Elo with intervals")
+def champions(settings: Settings) -> Report:
+    names, values = list(CHAMPIONS), {}
+    cells: list[list[str]] = [[] for _ in names]
+    with tempfile.TemporaryDirectory() as folder:
+        nets = [
+            str(settings.checkpoint if revision is None else _champion_of(revision, Path(folder)))
+            for revision in CHAMPIONS.values()
+        ]
+        for rung, (limit, plies, count, balance) in RUNGS.items():
+            openings = make_openings(plies, settings.size(count, 2), SEED, balance=balance)
+            points, counts = np.zeros((2, len(names), len(names)))
+            for i, j in itertools.combinations(range(len(names)), 2):
+                result = _match(f"{nets[i]}:{limit}", f"{nets[j]}:{limit}", openings)
+                counts[i, j] = counts[j, i] = result.games
+                points[i, j] = (result.score or 0.0) * result.games
+                points[j, i] = result.games - points[i, j]
+            rated = ratings(points, counts)
+            for row, rating in zip(cells, rated, strict=True):
+                row.append(f"{rating.elo - rated[0].elo:+.0f} ± {rating.high - rating.elo:.0f}")
+            values[rung] = {"elo": [rating.elo for rating in rated], "points": points.tolist()}
+    header = ("champion", "revision", *(f"Elo, {rung}" for rung in RUNGS))
+    rows = [(name, CHAMPIONS[name] or "this", *row) for name, row in zip(names, cells, strict=True)]
+    last = values["1-ply"]["elo"]
+    games = {rung: 2 * count for rung, (_, _, count, _) in RUNGS.items()}
+    return Report(last[-1] - last[0], "Elo at 1-ply over the first", markdown_table(header, rows), values, games)
+
+
 def _champion_of(revision: str, folder: Path) -> Path:
     """The file of an earlier champion."""
     name = f"{revision}:checkpoints/{BEST}.safetensors"
     done = subprocess.run(["git", "-C", str(ROOT), "show", name], capture_output=True, check=False)
     if done.returncode:
         raise BenchmarkError(f"there is no {name} here")
-    path = folder / "before.safetensors"
+    path = folder / f"champion-{revision}.safetensors"
     path.write_bytes(done.stdout)
+    # What a score means was once written otherwise, and has no part in how a net plays.
+    replace(Checkpoint.load(path), calibration=None).save(path)
     return path
