@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from othello_nn.engine.calibration import DEPTHS, TERMS, Calibration, terms
+from othello_nn.engine.calibration import DEPTHS, KNOTS, TERMS, Calibration, terms
 from othello_nn.engine.driver import Engine, Limit, Options
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.fit.probcut import FitError
@@ -66,7 +66,8 @@ def fit_calibration(
     empties = 64 - np.bitwise_count(movers | opponents).astype(int)
     lines = []
     for depth in range(DEPTHS):
-        known = np.flatnonzero(~np.isnan(scores[:, depth]))
+        # With fewer empties than the first knot a line would lean towards positions that are solved in no time.
+        known = np.flatnonzero(~np.isnan(scores[:, depth]) & (empties >= KNOTS[0]))
         if len(known) < 100:
             raise FitError("too few positions to calibrate an evaluator's scores; they stay as they are")
         rows, said = terms(scores[known, depth], empties[known]), scores[known, depth]
