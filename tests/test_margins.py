@@ -8,7 +8,7 @@ from benchmarks.probcut import sprt_after
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import make_openings
 
-A, B = "swh", "most-discs"
+A, B = "mobility:depth=2", "wystan:depth=1"
 
 
 @pytest.fixture
