@@ -60,6 +60,7 @@ class Settings:
     revision: str | None = None
     minutes: float | None = None
     inputs: int | None = None
+    kinds: tuple[str, ...] = ()
 
     def __post_init__(self):
         if self.inputs is not None and self.inputs < 1:

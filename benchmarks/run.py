@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ from benchmarks import (
     learning,
     own_nets,
     papers,
+    probcut,
     ranks,
     solving,
     speed,
@@ -57,6 +59,7 @@ MODULES = (
     champion,
     device,
     papers,
+    probcut,
     learning,
     ladder,
     learner,
@@ -96,6 +99,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--evaluator", metavar="NET", help="a net's name, a run's or a file (champion)")
     parser.add_argument("--minutes", type=float, metavar="M", help="training of each net in embedding-… (3; sizes 1)")
     parser.add_argument("--inputs", type=int, metavar="N", help="what `faults` tries in all (20,000; long: 1,000,000)")
+    parser.add_argument(
+        "--kind",
+        action="append",
+        default=[],
+        metavar="K",
+        help="`faults` of this kind alone, such as 'full disk'; again",
+    )
     parser.add_argument("--revision", metavar="R", help="what `against` compares with, such as HEAD~1")
     return parser
 
@@ -128,14 +138,16 @@ def _measure(name: str, settings: Settings, keep: bool, document: bool) -> bool:
     words += [] if settings.threads is None else ["--threads", str(settings.threads)]
     words += [] if settings.minutes is None else ["--minutes", f"{settings.minutes:g}"]
     words += [] if settings.inputs is None else ["--inputs", str(settings.inputs)]
+    words += [word for kind in settings.kinds for word in ("--kind", shlex.quote(kind))]
     words += ["--revision", str(settings.revision)] if BENCHMARKS[name].needs_revision else []
     text = f"{report.markdown}\n\n{harness.provenance(' '.join(words), machine)}"
     if report.failure is not None:
         print(f"run.py: {name}: {report.failure}", file=sys.stderr)
     if keep:
         harness.record(name, report, machine)
-    if document and report.failure is None and not harness.write_docs(name, text):
-        print(f"note: no page of docs/ has a place for {name}", file=sys.stderr)
+    place = f"{name}-kinds" if settings.kinds else name  # some kinds must not take the place of all
+    if document and report.failure is None and not harness.write_docs(place, text):
+        print(f"note: no page of docs/ has a place for {place}", file=sys.stderr)
     print(f"{text}\n", flush=True)
     return report.failure is None
 
@@ -152,7 +164,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.quick and arguments.write_docs:
             raise BenchmarkError("--quick measures nothing worth writing down: leave out --quick or --write-docs")
         engine = (arguments.threads, arguments.table_mb, arguments.evaluator)
-        settings = Settings(arguments.quick, *engine, files, arguments.revision, arguments.minutes, arguments.inputs)
+        sizes = (arguments.minutes, arguments.inputs, tuple(arguments.kind))
+        settings = Settings(arguments.quick, *engine, files, arguments.revision, *sizes)
         keep = not (arguments.quick or arguments.no_record)
         results = [_measure(name, settings, keep, arguments.write_docs) for name in names]
     except OthelloError as error:

@@ -8,12 +8,13 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from benchmarks.harness import ROOT, Report, Settings, benchmark, markdown_table, shipped_positions, warmed
+from benchmarks.margins import Margins, Score, play_pairs, score_of
 from othello_nn.arena.league import LeaguePlayer, LeagueResult, league, league_player
 from othello_nn.arena.match import MatchResult, play_match
 from othello_nn.arena.openings import Opening, make_openings
@@ -146,19 +147,19 @@ def _match_table(results: dict[str, MatchResult], what: str) -> str:
     return markdown_table(header, _match_rows(results))
 
 
-def _match_rows(results: dict[str, MatchResult]) -> list[tuple[Any, ...]]:
+def _match_rows(results: Mapping[str, MatchResult | Score]) -> list[tuple[Any, ...]]:
     return [
         (name, r.games, r.wins, r.draws, r.losses, f"{r.score:.3f}", _interval(*r.interval), f"{r.mean_margin:+.1f}")
         for name, r in results.items()
     ]
 
 
-def _figures(result: MatchResult) -> dict[str, Any]:
+def _figures(result: MatchResult | Score) -> dict[str, Any]:
     names = ("games", "wins", "draws", "losses", "score", "low", "high", "mean_margin", "distinct")
     return {name: value for name, value in result.as_dict().items() if name in names}
 
 
-def _least_score(results: dict[str, MatchResult]) -> float:
+def _least_score(results: Mapping[str, MatchResult | Score]) -> float:
     return min(result.score or 0.0 for result in results.values())
 
 
@@ -209,10 +210,16 @@ def keyano_table2(settings: Settings) -> Report:
     nodes = settings.size(100_000, 2_000)
     pairs = {"multi against off": ("multi", "off"), "multi against single": ("multi", "single")}
     pairs |= {"single against off": ("single", "off")}
-    results = {
-        name: _match(*(f"champion:nodes={nodes},trust={KEYANO_TRUST},probcut={way}" for way in pair), openings)
-        for name, pair in pairs.items()
-    }
+    results, kept = {}, []
+    for name, pair in pairs.items():
+        players = (f"champion:nodes={nodes},trust={KEYANO_TRUST},probcut={way}" for way in pair)
+        asked = {"nodes": nodes, "pair": pair, "openings": len(openings)} | settings.describe_evaluator()
+        kept.append(margins := Margins("keyano-table2", asked, not settings.quick))
+        play_pairs(*players, openings, margins, JOBS)
+        results[name] = score_of(margins.known)
+        print(f"  {name}: {results[name].score:.3f}", file=sys.stderr, flush=True)
+    for margins in kept:
+        margins.forget()
     least = _least_score(results)
     failure = None if settings.quick or least >= 0.5 else f"ProbCut made only {least:.3f}"
     values = {name: _figures(result) for name, result in results.items()}

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.faults import checked, guided, plan, protocols, solver, stored, texts
+from benchmarks.faults import checked, chosen, guided, plan, protocols, solver, stored, texts
 from benchmarks.faults.trials import Tally
+from benchmarks.harness import BenchmarkError
 
 ROOT = Path(__file__).resolve().parent.parent
 INPUTS = int(os.environ.get("OTHELLO_EXAMPLES", 150))
@@ -68,6 +69,15 @@ def test_every_kind_of_harm_is_counted():
     assert refused > counts["not one clear line"]
     assert accepted > 0
     assert tried == accepted + refused + len(wrong) - counts["not one clear line"]
+
+
+def test_kinds_are_chosen_by_a_part_of_their_name():
+    found = [(row, f"{row}, {kind}", lambda: Tally("none")) for row, kind, *_ in plan(1000)]
+    assert [part[0] for part in chosen(found, ["Full Disk"])] == ["full disk, training", "full disk, tournament"]
+    assert chosen(found, []) == found
+    assert {part[0] for part in chosen(found, ["GGF", "solver"])} == {"GGF", "solver against negamax"}
+    with pytest.raises(BenchmarkError, match="no kind of fault is called 'jornals'; did you mean 'journals'"):
+        chosen(found, ["GGF", "jornals"])
 
 
 def test_a_long_run_is_long_enough():

@@ -29,7 +29,7 @@ from othello_nn.engine.probcut import (
 )
 from othello_nn.engine.score import SCORE_DISC
 from othello_nn.engine.workspace import EVERYTHING, PROBCUT_CUTS
-from othello_nn.fit.probcut import fit, main, measure, sample_positions
+from othello_nn.fit.probcut import FitError, fit, fit_plain, main, measure, sample_positions
 from othello_nn.game import Position
 from othello_nn.game.rules import transform_square
 
@@ -166,6 +166,25 @@ def total(evaluator, depth: int, **options) -> tuple[int, list[float]]:
         result = Engine(evaluator, Options(table_mb=1, **options)).search(Position(*pair), Limit(depth=depth))
         nodes, scores = nodes + result.nodes, [*scores, result.score]
     return nodes, scores
+
+
+def test_the_deviation_alone_counts_a_shift_as_an_error():
+    """Deep results three discs above shallow ones: a line knows, while a deviation about them must allow for it."""
+    rng, samples, shift, spread = np.random.default_rng(2), [], 3.0, 2.0
+    for _ in range(12000):
+        empties, deep = int(rng.integers(12, 55)), int(rng.integers(3, 11))
+        shallow, value = int(rng.integers(0, deep)), float(rng.normal(0, 8))
+        samples.append((empties, {shallow: value, deep: value + shift + float(rng.normal(0, spread))}))
+    plain, lines = fit_plain(samples), fit(samples)
+    assert plain.lines is None
+    assert plain.numbers().shape == PLAIN.shape
+    for depth in (4, 5, 8, 9):
+        asked = 30, depth, shallow_depth(depth)
+        assert plain.sigma(*asked) == pytest.approx(np.hypot(shift, spread), rel=0.15)
+        assert lines.sigma(*asked) == pytest.approx(spread, rel=0.15)
+    assert plain.rows()[40, PLAIN_MIN_DEPTH - 1, 0] == NOT_CUT
+    with pytest.raises(FitError):
+        fit_plain(samples[:20])
 
 
 def test_on_when_fitted_and_only_then():

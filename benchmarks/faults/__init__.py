@@ -3,7 +3,8 @@
 Everything that can be given to the program is given to it damaged; what can be killed is killed and must go on as if it
 had not been; disks are full; other programs mean harm; the solver is compared with plain negamax. What is counted as
 wrong stands in ``trials.py``. ``--inputs N`` says how much is tried: 20,000 takes minutes, 1,000,000 about an hour. A
-run that was stopped goes on with the kind it was at, if it is started again at the same revision.
+run that was stopped goes on with the kind it was at, if it is started again at the same revision. ``--kind K`` tries
+those kinds alone whose names contain K, as often as a whole run would; it may be given again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from benchmarks.faults import deaths, protocols, solver, stored, texts
 from benchmarks.faults.deaths import PATIENCE
 from benchmarks.faults.trials import HANG_SECONDS, SHOWN, Tally, Trial, try_many
 from benchmarks.harness import BenchmarkError, Report, Settings, benchmark, machine_facts, markdown_table
+from othello_nn.errors import did_you_mean
 from othello_nn.kernels.jit import user_cache
 
 INPUTS, QUICK_INPUTS, SEED = 20_000, 600, 1
@@ -72,12 +75,12 @@ class Progress:
     It is that of one revision and one number of inputs: where there are changes nothing is kept.
     """
 
-    def __init__(self, inputs: int):
+    def __init__(self, inputs: int, kinds: Sequence[str] = ()):
         machine = machine_facts()
         self.done: dict[str, tuple[Tally, float]] = {}
         self._path: Path | None = None
         if not machine["dirty"]:
-            self._path = user_cache() / "othello_nn" / f"faults-{machine['revision']}-{inputs}.jsonl"
+            self._path = user_cache() / "othello_nn" / f"faults-{machine['revision']}-{inputs}{_mark(kinds)}.jsonl"
         if self._path is not None and self._path.exists():
             for line in self._path.read_text(encoding="utf-8").splitlines():
                 found = json.loads(line)
@@ -94,6 +97,25 @@ class Progress:
         """The run is over."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+
+
+def _mark(kinds: Sequence[str]) -> str:
+    """What tells the files of runs of different kinds apart."""
+    return f"-{zlib.crc32(repr(sorted(kinds)).encode()):08x}" if kinds else ""
+
+
+def chosen(
+    all_parts: Iterable[tuple[str, str, Callable[[], Tally]]], kinds: Sequence[str]
+) -> list[tuple[str, str, Callable[[], Tally]]]:
+    """Those whose row or name contains one of the words, or all of them if there are none."""
+    found = list(all_parts)
+    for word in kinds:
+        if not any(word.lower() in f"{row}; {name}".lower() for row, name, _ in found):
+            rows = list(dict.fromkeys(row for row, _, _ in found))
+            raise BenchmarkError(f"no kind of fault is called {word!r}; {did_you_mean(word, rows)}")
+    return [
+        part for part in found if not kinds or any(word.lower() in f"{part[0]}; {part[1]}".lower() for word in kinds)
+    ]
 
 
 def parts(inputs: int, quick: bool) -> Iterator[tuple[str, str, Callable[[], Tally]]]:
@@ -115,15 +137,18 @@ def parts(inputs: int, quick: bool) -> Iterator[tuple[str, str, Callable[[], Tal
         yield f"{kind}, bounds checked", f"checked, {kind}", partial(checked.try_checked, kind, times, SEED)
 
 
-@benchmark("faults", "damaged inputs, kills, full disks, hostile engines: tried, refused, accepted, wrong (--inputs N)")
+@benchmark(
+    "faults",
+    "damaged inputs, kills, full disks, hostile engines: tried, refused, accepted, wrong (--inputs N, --kind K)",
+)
 def faults(settings: Settings) -> Report:
     if not hasattr(os, "fork"):
         raise BenchmarkError("faults are tried in copies of this process, and this system makes none")
     inputs = settings.inputs or settings.size(INPUTS, QUICK_INPUTS)
     rows: dict[str, Tally] = {}
     seconds: dict[str, float] = {}
-    progress = Progress(inputs)
-    for row, name, work in parts(inputs, settings.quick):
+    progress = Progress(inputs, settings.kinds)
+    for row, name, work in chosen(parts(inputs, settings.quick), settings.kinds):
         before = "" if name not in progress.done else ", before"
         if not before:
             begun = time.monotonic()
@@ -144,10 +169,10 @@ def faults(settings: Settings) -> Report:
         total.wrong += found.wrong
         seconds[row] = seconds.get(row, 0.0) + took
     progress.forget()
-    return _report(list(rows.values()), seconds, inputs)
+    return _report(list(rows.values()), seconds, inputs, settings.kinds)
 
 
-def _report(rows: list[Tally], seconds: dict[str, float], inputs: int) -> Report:
+def _report(rows: list[Tally], seconds: dict[str, float], inputs: int, kinds: Sequence[str]) -> Report:
     table = [
         (
             row.kind,
@@ -167,6 +192,6 @@ def _report(rows: list[Tally], seconds: dict[str, float], inputs: int) -> Report
         "wrong",
         markdown_table(("kind", "tried", "refused", "accepted", "wrong", "s"), table),
         {row.kind: {"tried": row.tried, "refused": row.refused, "wrong": len(row.wrong)} for row in rows},
-        {"inputs": inputs, "seed": SEED, "tried": tried},
+        {"inputs": inputs, "seed": SEED, "tried": tried} | ({"kinds": list(kinds)} if kinds else {}),
         f"{len(wrong)} of {tried:,} are wrong; the first: {wrong[0]}" if wrong else None,
     )

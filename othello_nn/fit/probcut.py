@@ -20,7 +20,17 @@ from othello_nn.checkpoint import Checkpoint
 from othello_nn.engine.driver import Engine, Limit, Options
 from othello_nn.engine.leaf.compile import ColouredEvaluator, compile_checkpoint
 from othello_nn.engine.leaf.tables import LeafEvaluator
-from othello_nn.engine.probcut import KINDS, TERMS, ProbCut, kind_of, line_terms, shallow_depth, terms
+from othello_nn.engine.probcut import (
+    KINDS,
+    PLAIN_MIN_DEPTH,
+    PLAIN_TERMS,
+    TERMS,
+    ProbCut,
+    kind_of,
+    line_terms,
+    shallow_depth,
+    terms,
+)
 from othello_nn.errors import OthelloError
 from othello_nn.fit.games import noisy_game
 from othello_nn.fit.tool import add_numbers, exit_code, parser_of, tell
@@ -73,11 +83,39 @@ def _boards(position: Position) -> tuple[np.ndarray, np.ndarray]:
     return np.array([position.mover], np.uint64), np.array([position.opponent], np.uint64)
 
 
-def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
-    """Lines by least squares; then log root-mean-square error, likewise, over groups of alike (empties, deep, shallow).
+Sample = tuple[int, dict[int, float]]
+"""The number of empties, and the value at each depth."""
 
-    A sample is the number of empties and the value at each depth.
+
+def fit(samples: list[Sample]) -> ProbCut:
+    """Lines by least squares; then log σ, likewise, through what errors they leave."""
+    pairs = _pairs(samples)
+    empties, deep, shallow, wanted, found = pairs.T
+    kinds, is_end = kind_of(deep, shallow), deep >= empties
+    lines = np.tile(np.array([1.0, 0, 0, 0, 0]), (KINDS, 1))
+    for kind in range(KINDS):
+        chosen = (kinds == kind) & ~is_end
+        if chosen.sum() >= FEWEST_OF_A_LINE:
+            asked = line_terms(found[chosen], empties[chosen])
+            lines[kind] = np.linalg.lstsq(asked, wanted[chosen], rcond=None)[0]
+    errors = wanted - np.where(is_end, found, (line_terms(found, empties) * lines[kinds]).sum(-1))
+    return ProbCut(_log_sigma(empties, deep, shallow, errors, TERMS), lines)
+
+
+def fit_plain(samples: list[Sample]) -> ProbCut:
+    """The deviation alone, about what the shallow search has found: a = 1 and b = 0, from ``PLAIN_MIN_DEPTH`` on.
+
+    Of pairs that such a search could use: a shallow search of one ply at least, and of the same parity.
     """
+    pairs = _pairs(samples)
+    far, near = pairs[:, 1], pairs[:, 2]
+    empties, deep, shallow, wanted, found = pairs[(far >= PLAIN_MIN_DEPTH) & (near >= 1) & ((far - near) % 2 == 0)].T
+    numbers = _log_sigma(empties, deep, shallow, wanted - found, PLAIN_TERMS)
+    return ProbCut.of(numbers)
+
+
+def _pairs(samples: list[Sample]) -> np.ndarray:
+    """``[pairs, 5]``: empties, deep and shallow depth, and what was found at both."""
     pairs = [
         (empties, deep, shallow, values[deep], values[shallow])
         for empties, values in samples
@@ -87,29 +125,26 @@ def fit(samples: list[tuple[int, dict[int, float]]]) -> ProbCut:
     ]
     if not pairs:
         raise FitError(TOO_FEW)
-    empties, deep, shallow, wanted, found = (np.array(column) for column in zip(*pairs, strict=True))
-    kinds, is_end = kind_of(deep, shallow), deep >= empties
-    lines = np.tile(np.array([1.0, 0, 0, 0, 0]), (KINDS, 1))
-    for kind in range(KINDS):
-        chosen = (kinds == kind) & ~is_end
-        if chosen.sum() >= FEWEST_OF_A_LINE:
-            asked = line_terms(found[chosen], empties[chosen])
-            lines[kind] = np.linalg.lstsq(asked, wanted[chosen], rcond=None)[0]
-    errors = wanted - np.where(is_end, found, (line_terms(found, empties) * lines[kinds]).sum(-1))
-    groups: dict[tuple[int, int, int], list[float]] = {}
+    return np.array(pairs, float)
+
+
+def _log_sigma(empties, deep, shallow, errors, count: int) -> np.ndarray:
+    """The first ``count`` terms of log σ: least squares of log root-mean-square error over groups of alike (empties,
+    deep, shallow)."""
+    groups: dict[tuple[float, float, float], list[float]] = {}
     for key, error in zip(zip(empties // 3 * 3 + 1, deep, shallow, strict=True), errors, strict=True):
         groups.setdefault(key, []).append(error)
     rows, targets, weights = [], [], []
     for (stage, far, near), group in groups.items():
         if len(group) >= 8:
-            rows.append(terms(stage, far, near))
+            rows.append(terms(stage, far, near)[:count])
             targets.append(0.5 * np.log(np.mean(np.square(group)) + 0.05))
             weights.append(np.sqrt(len(group)))
-    if len(rows) < 2 * TERMS:
+    if len(rows) < 2 * count:
         raise FitError(TOO_FEW)
     scale = np.array(weights)[:, None]
     coefficients, *_ = np.linalg.lstsq(np.array(rows) * scale, np.array(targets) * scale[:, 0], rcond=None)
-    return ProbCut(coefficients, lines)
+    return coefficients
 
 
 def _tell(number: int, positions: int) -> None:
@@ -131,11 +166,23 @@ def fit_watched(
     on_position: Callable[[int, int], None],
 ) -> ProbCut:
     """The same for a caller who is told after each position: how many are done, and of how many."""
+    return fit(searched_samples(evaluator, positions, depth, solve_empties, seed, on_position))
+
+
+def searched_samples(
+    evaluator: LeafEvaluator,
+    positions: int,
+    depth: int,
+    solve_empties: int,
+    seed: int,
+    on_position: Callable[[int, int], None],
+) -> list[Sample]:
+    """What there is to be fitted: so many positions, searched and solved."""
     engine, samples = Engine(evaluator, Options(probcut=False)), []
     for number, position in enumerate(sample_positions(engine, random.Random(seed), positions), 1):
         samples.append((position.empties, measure(engine, position, depth, solve_empties)))
         on_position(number, positions)
-    return fit(samples)
+    return samples
 
 
 def run(path: Path, positions: int, depth: int, solve_empties: int, seed: int) -> None:
