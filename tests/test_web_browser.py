@@ -439,6 +439,60 @@ def test_an_edited_board_without_a_move_is_refused(open_page):
     expect(page.locator(".piece")).to_have_count(4)
 
 
+def test_the_editor_stays_open_while_the_game_is_the_same(open_page):
+    page = open_page("#f5d6c3d3")
+    states = []
+
+    def hear(text: str) -> None:
+        if json.loads(text)["type"] == "state":
+            states.append(text)
+
+    page.on("websocket", lambda socket: socket.on("framereceived", hear))
+    page.reload()
+    expect(moves(page)).to_have_count(4)
+
+    def press_v() -> None:
+        """Values on or off, which is answered with the state of the game."""
+        before = len(states)
+        page.keyboard.press("v")
+        wait_until(lambda: page.wait_for_timeout(20) or len(states) > before)
+
+    page.keyboard.press("e")
+    page.click("#edit-clear")
+    page.click("[data-square=d4]")
+    press_v()
+    expect(page.locator("#editor")).to_be_visible()
+    expect(page.locator(".piece")).to_have_count(1)
+    page.click("#edit-done")
+    expect(page.locator(".note.bad")).to_contain_text("the game is over")  # refused, and can be mended
+    press_v()
+    expect(page.locator("#editor")).to_be_visible()
+    page.keyboard.press("Home")  # another position is looked at
+    expect(page.locator("#editor")).to_be_hidden()
+    expect(page.locator("#where")).to_have_text("0 of 4")
+
+
+def test_the_board_that_is_there_can_be_edited_to_itself(open_page):
+    page = open_page()
+    page.keyboard.press("e")
+    page.click("#edit-done")
+    expect(page.locator("#editor")).to_be_hidden()
+    play(page, "f5")
+
+
+def test_computers_wait_while_the_board_is_edited(open_page):
+    page = open_page(settings=against("none", "champion", "Champion"))
+    expect(moves(page)).not_to_have_count(0, **slow())
+    page.keyboard.press("e")
+    page.click("#edit-clear")
+    page.wait_for_timeout(500)
+    expect(page.locator(".piece")).to_have_count(0)
+    page.click("#edit-cancel")
+    expect(page.locator("#pause")).to_have_text("Pause")
+    count = moves(page).count()
+    expect(moves(page)).not_to_have_count(count, **slow())
+
+
 def test_the_moves_the_board_and_a_link_are_copied(open_page, server):
     page = open_page("#f5d6c3@1", permissions=["clipboard-read", "clipboard-write"])
     expect(page.locator("#where")).to_have_text("1 of 3")
