@@ -483,11 +483,13 @@ def test_the_board_that_is_there_can_be_edited_to_itself(open_page):
 def test_computers_wait_while_the_board_is_edited(open_page):
     page = open_page(settings=against("none", "champion", "Champion"))
     expect(moves(page)).not_to_have_count(0, **slow())
+    count = moves(page).count()
     page.keyboard.press("e")
     page.click("#edit-clear")
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(3200)  # three moves
     expect(page.locator(".piece")).to_have_count(0)
     page.click("#edit-cancel")
+    assert moves(page).count() <= count + 1  # one may have been on its way
     expect(page.locator("#pause")).to_have_text("Pause")
     count = moves(page).count()
     expect(moves(page)).not_to_have_count(count, **slow())
