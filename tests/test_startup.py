@@ -112,9 +112,17 @@ def forget() -> None:
     jit._announce.cache_clear()
 
 
-def load_outer():
+def import_outer():
     forget()
     return importlib.import_module("stamped.outer")
+
+
+def load_outer():
+    """The module, and its kernel loaded or compiled: that is done when it is first called."""
+    outer = import_outer()
+    if hasattr(outer, "twice"):
+        outer.twice(0)
+    return outer
 
 
 def rewrite(path: Path, text: str) -> None:
@@ -157,6 +165,14 @@ def test_unchanged_sources_are_not_compiled_again(package, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_a_kernel_is_loaded_when_it_is_first_used(package):
+    load_outer()
+    outer = import_outer()
+    assert (hits(outer.twice), len(outer.twice.overloads)) == (0, 0)
+    assert outer.twice(5) == 7
+    assert (hits(outer.twice), len(outer.twice.overloads)) == (1, 1)
+
+
 def test_a_change_in_one_module_compiles_its_callers_again(package, capfd):
     """Numba's own cache would go on using the old `step` inside `twice`, whose file has not changed."""
     assert load_outer().twice(5) == 7
@@ -168,7 +184,7 @@ def test_a_change_in_one_module_compiles_its_callers_again(package, capfd):
 
 
 def test_a_kernel_with_a_signature_takes_only_these_types(package):
-    twice = load_outer().twice
+    twice = import_outer().twice
     with pytest.raises(TypeError):
         twice("five")  # the first call, which compiles it
     assert twice(5) == 7

@@ -231,10 +231,14 @@ class _Typed(CPUDispatcher):
             self.disable_compile()
 
     def _compile_for_args(self, *arguments, **keywords):
-        """The first call from Python; Numba calls what is returned."""
+        """The first call from Python. Numba calls what is returned without another look at the arguments."""
         self._make()
-        made: Any = next(iter(self.overloads.values()))
-        return made.entry_point
+        this: Any = self  # with what Numba does not declare
+        [(signature, found)] = this.overloads.items()
+        given = [self.typeof_pyval(argument) for argument in arguments]
+        if any(self.typingctx.can_convert(*pair) is None for pair in zip(given, signature, strict=True)):
+            this._explain_matching_error(*arguments)  # as it does for all later calls
+        return found.entry_point
 
     def get_call_template(self, args, kws):
         """The first call in a kernel."""
