@@ -609,6 +609,12 @@ def test_a_phone_shows_everything_in_its_width(open_page):
         assert size["height"] >= 30
     page.click("[data-square=d3]")
     expect(moves(page)).to_have_count(4)
+    expect(page.locator("#resign")).to_be_visible()
+    row = [button.bounding_box()["y"] for button in page.locator(".actions > button:visible, #more").all()]
+    assert len(row) == 6
+    assert max(row) - min(row) < 5  # none in a line of its own
+    page.click("#help")
+    assert page.locator("#help-dialog").evaluate("dialog => dialog.scrollTop") == 0
 
 
 def test_a_desk_shows_board_and_panels_without_scrolling(open_page):

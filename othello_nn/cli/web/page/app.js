@@ -339,7 +339,10 @@ const actions = {
   analyze: () => socket.send("analyze", { on: !state.analyzes }),
   paste: () => pasting.open(),
   edit: openEditor,
-  help: () => $("help-dialog").showModal(),
+  help: () => {
+    $("help-dialog").showModal();
+    $("help-dialog").scrollTop = 0; // the button at its end has the focus, and a phone would begin there
+  },
   first: () => goto(0),
   back: () => goto((wanted ?? state.ply) - 1),
   forth: () => goto((wanted ?? state.ply) + 1),
