@@ -301,6 +301,8 @@ def test_two_minds_side_by_side(open_page):
     legal = page.locator(".square.legal").count()
     for mind in (0, 1):
         expect(page.locator(f"[data-mind='{mind}']")).to_have_count(legal, **slow())
+    expect(page.locator(".curve")).to_have_count(0)  # one position is known: a point, and no line
+    expect(page.locator(".point")).to_have_count(2)
     page.locator("body").click(position={"x": 5, "y": 500})
     page.keyboard.press("a")
     expect(page.locator(".curve.second")).to_have_count(1, **slow())
@@ -328,6 +330,13 @@ def test_analysis_marks_moves_draws_a_curve_and_names_the_turning_point(open_pag
     expect(page.locator(".graph .turning")).to_have_count(1)
     page.keyboard.press("a")
     expect(page.locator("#analyze")).to_have_text("Analyse")
+
+
+def test_the_graph_draws_no_line_over_what_is_not_known(open_page):
+    page = open_page(f"#{LOGISTELLO}@30")
+    page.keyboard.press("v")
+    expect(page.locator(".graph .point")).to_have_count(2, **slow())  # the position that is shown, and the result
+    expect(page.locator(".graph .curve")).to_have_count(0)
 
 
 def test_the_graph_leads_to_a_ply_by_click_and_drag(open_page):
