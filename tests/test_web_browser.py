@@ -332,6 +332,13 @@ def test_analysis_marks_moves_draws_a_curve_and_names_the_turning_point(open_pag
     expect(page.locator("#analyze")).to_have_text("Analyse")
 
 
+def test_passes_are_not_counted_as_moves(open_page):
+    page = open_page("#c4c3e6b4a4a5b2a3c1")  # black has no move after a3
+    expect(page.locator("#where")).to_have_text("9 of 9")
+    expect(page.locator("#moves")).to_contain_text("pass")
+    expect(page.locator(".graph")).to_contain_text("move 9")
+
+
 def test_the_graph_draws_no_line_over_what_is_not_known(open_page):
     page = open_page(f"#{LOGISTELLO}@30")
     page.keyboard.press("v")

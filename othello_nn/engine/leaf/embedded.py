@@ -162,12 +162,12 @@ def quantised(weights: np.ndarray) -> tuple[np.ndarray, float]:
     They have 8 bits if that changes nothing, because the net was fitted so (``searched.bits``); else 16, of the
     smallest value with which all of them fit. Nothing is ever clipped.
     """
-    largest = float(np.abs(weights).max(initial=0.0))
+    largest = float(np.maximum(weights.max(initial=0.0), -weights.min(initial=0.0)))
     if not np.isfinite(largest):
         raise ValueError("the weights hold numbers that are not finite")
     small = weights * np.float32(UNIT)
-    if largest * UNIT <= LARGEST_8 and (small == np.rint(small)).all():
-        return small.astype(np.int8), 1 / UNIT
+    if largest * UNIT <= LARGEST_8 and (small == (whole := small.astype(np.int8))).all():
+        return whole, 1 / UNIT
     quantum = largest / LARGEST
     return np.rint(weights / np.float32(quantum)).astype(np.int16), quantum
 

@@ -206,7 +206,7 @@ const judgements = () => minds().map((mind) => analysis?.minds.find((one) => one
 function drawGraph() {
   const judged = judgements();
   const curves = minds().map((mind, k) => ({ points: points(mind, judged[k]) }));
-  graph.show({ plies: state.moves.length, ply: state.ply, turning: judged[0]?.turning ?? null, curves });
+  graph.show({ plies: state.moves.length, moves: numberOf(state, state.moves.length), ply: state.ply, turning: judged[0]?.turning ?? null, curves });
 }
 
 function drawGame() {

@@ -42,7 +42,7 @@ export class Graph {
   }
 
   draw() {
-    const { plies, ply, curves, turning } = this.data;
+    const { plies, ply, curves, turning, moves } = this.data;
     const width = this.place.clientWidth || 300, height = this.place.clientHeight || 150;
     const most = Math.max(8, ...curves.flatMap((curve) => curve.points.map((point) => Math.abs(point.value))));
     const scale = most > 32 ? 64 : most > 16 ? 32 : most > 8 ? 16 : 8;
@@ -53,7 +53,7 @@ export class Graph {
     root.append(svg("line", { class: "zero", x1: LEFT, x2: width - RIGHT, y1: py(0), y2: py(0) }));
     for (const [value, text] of [[scale, `+${scale}`], [0, "0"], [-scale, `−${scale}`]]) root.append(svg("text", { x: LEFT - 5, y: py(value) + 3.5, "text-anchor": "end" }, text));
     root.append(svg("text", { x: LEFT, y: height - 3 }, "black ahead is up"));
-    if (plies) root.append(svg("text", { x: width - RIGHT, y: height - 3, "text-anchor": "end" }, `move ${plies}`));
+    if (plies) root.append(svg("text", { x: width - RIGHT, y: height - 3, "text-anchor": "end" }, `move ${moves}`));
     if (turning !== null) root.append(svg("line", { class: "turning", x1: px(turning), x2: px(turning), y1: TOP, y2: height - BOTTOM }));
     if (plies && !curves.some((curve) => curve.points.length)) root.append(svg("text", { class: "empty", x: width / 2, y: py(scale / 2), "text-anchor": "middle" }, "Analyse, or values on the squares, draw who is ahead"));
     curves.forEach((curve, k) => {
