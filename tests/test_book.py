@@ -415,6 +415,11 @@ def message(path: Path) -> str:
     return text
 
 
+def test_a_book_in_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(BookError, match=r"cannot be made: there is no folder '.*none'$"):
+        Store(tmp_path / "none" / "new.book", create=True)
+
+
 def test_what_is_no_book_is_said_in_one_line(tmp_path):
     assert "there is no book" in message(tmp_path / "none.book")
     (tmp_path / "text.book").write_text("f5d6c3\n" * 100)

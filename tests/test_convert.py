@@ -181,7 +181,8 @@ def test_json(play, some, tmp_path):
     [
         (["some.ggf"], 2, "say where the games of 'some.ggf' go"),
         (["none.ggf", "out.ggf"], 2, "there is no file 'none.ggf'"),
-        (["some.ggf", "out.wtb"], 2, "say with --to what 'out.wtb' is to be: ggf, sgf, txt, obf"),
+        (["some.ggf", "out.wtb"], 2, "'out.wtb': files of WTHOR are read, not written; .ggf, .sgf, .txt, .obf are"),
+        (["some.ggf", "out.xyz"], 2, "say with --to what 'out.xyz' is to be: ggf, sgf, txt, obf"),
         (["some.ggf", "-"], 2, "say with --to what stdout is to be"),
         (["some.ggf", "some.ggf"], 2, "'some.ggf' is read; write to another file"),
         (["some.ggf", "no/out.ggf"], 2, "there is no folder 'no'"),

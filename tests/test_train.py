@@ -612,6 +612,9 @@ def test_the_curves_of_a_run(train_and_draw, name):
     assert events.Scalars("elo/ladder")[-1].step == events.Scalars("score/swh")[-1].step, "the last is measured in full"
     assert {"pictures/calibration", "pictures/strip"} <= images
     assert {"_hparams_/experiment", "_hparams_/session_start_info"} <= events.summary_metadata.keys()
+    started = events.summary_metadata["_hparams_/session_start_info"].plugin_data.content
+    assert b"learner" in started
+    assert b"measure." not in started  # five columns are shown at first: none for how the run is watched
     assert "values/discs" in histograms
     assert any(tag.startswith("weights/") for tag in histograms)
     pictures = {"pictures/squares", "pictures/edges", "pictures/game"}

@@ -301,6 +301,8 @@ def test_two_minds_side_by_side(open_page):
     legal = page.locator(".square.legal").count()
     for mind in (0, 1):
         expect(page.locator(f"[data-mind='{mind}']")).to_have_count(legal, **slow())
+    expect(page.locator(".curve")).to_have_count(0)  # one position is known: a point, and no line
+    expect(page.locator(".point")).to_have_count(2)
     page.locator("body").click(position={"x": 5, "y": 500})
     page.keyboard.press("a")
     expect(page.locator(".curve.second")).to_have_count(1, **slow())
@@ -328,6 +330,20 @@ def test_analysis_marks_moves_draws_a_curve_and_names_the_turning_point(open_pag
     expect(page.locator(".graph .turning")).to_have_count(1)
     page.keyboard.press("a")
     expect(page.locator("#analyze")).to_have_text("Analyse")
+
+
+def test_passes_are_not_counted_as_moves(open_page):
+    page = open_page("#c4c3e6b4a4a5b2a3c1")  # black has no move after a3
+    expect(page.locator("#where")).to_have_text("9 of 9")
+    expect(page.locator("#moves")).to_contain_text("pass")
+    expect(page.locator(".graph")).to_contain_text("move 9")
+
+
+def test_the_graph_draws_no_line_over_what_is_not_known(open_page):
+    page = open_page(f"#{LOGISTELLO}@30")
+    page.keyboard.press("v")
+    expect(page.locator(".graph .point")).to_have_count(2, **slow())  # the position that is shown, and the result
+    expect(page.locator(".graph .curve")).to_have_count(0)
 
 
 def test_the_graph_leads_to_a_ply_by_click_and_drag(open_page):
@@ -437,6 +453,62 @@ def test_an_edited_board_without_a_move_is_refused(open_page):
     expect(page.locator("#editor")).to_be_visible()
     page.click("#edit-cancel")
     expect(page.locator(".piece")).to_have_count(4)
+
+
+def test_the_editor_stays_open_while_the_game_is_the_same(open_page):
+    page = open_page("#f5d6c3d3")
+    states = []
+
+    def hear(text: str) -> None:
+        if json.loads(text)["type"] == "state":
+            states.append(text)
+
+    page.on("websocket", lambda socket: socket.on("framereceived", hear))
+    page.reload()
+    expect(moves(page)).to_have_count(4)
+
+    def press_v() -> None:
+        """Values on or off, which is answered with the state of the game."""
+        before = len(states)
+        page.keyboard.press("v")
+        wait_until(lambda: page.wait_for_timeout(20) or len(states) > before)
+
+    page.keyboard.press("e")
+    page.click("#edit-clear")
+    page.click("[data-square=d4]")
+    press_v()
+    expect(page.locator("#editor")).to_be_visible()
+    expect(page.locator(".piece")).to_have_count(1)
+    page.click("#edit-done")
+    expect(page.locator(".note.bad")).to_contain_text("the game is over")  # refused, and can be mended
+    press_v()
+    expect(page.locator("#editor")).to_be_visible()
+    page.keyboard.press("Home")  # another position is looked at
+    expect(page.locator("#editor")).to_be_hidden()
+    expect(page.locator("#where")).to_have_text("0 of 4")
+
+
+def test_the_board_that_is_there_can_be_edited_to_itself(open_page):
+    page = open_page()
+    page.keyboard.press("e")
+    page.click("#edit-done")
+    expect(page.locator("#editor")).to_be_hidden()
+    play(page, "f5")
+
+
+def test_computers_wait_while_the_board_is_edited(open_page):
+    page = open_page(settings=against("none", "champion", "Champion"))
+    expect(moves(page)).not_to_have_count(0, **slow())
+    count = moves(page).count()
+    page.keyboard.press("e")
+    page.click("#edit-clear")
+    page.wait_for_timeout(3200)  # three moves
+    expect(page.locator(".piece")).to_have_count(0)
+    page.click("#edit-cancel")
+    assert moves(page).count() <= count + 1  # one may have been on its way
+    expect(page.locator("#pause")).to_have_text("Pause")
+    count = moves(page).count()
+    expect(moves(page)).not_to_have_count(count, **slow())
 
 
 def test_the_moves_the_board_and_a_link_are_copied(open_page, server):
@@ -553,6 +625,12 @@ def test_a_phone_shows_everything_in_its_width(open_page):
         assert size["height"] >= 30
     page.click("[data-square=d3]")
     expect(moves(page)).to_have_count(4)
+    expect(page.locator("#resign")).to_be_visible()
+    row = [button.bounding_box()["y"] for button in page.locator(".actions > button:visible, #more").all()]
+    assert len(row) == 6
+    assert max(row) - min(row) < 5  # none in a line of its own
+    page.click("#help")
+    assert page.locator("#help-dialog").evaluate("dialog => dialog.scrollTop") == 0
 
 
 def test_a_desk_shows_board_and_panels_without_scrolling(open_page):

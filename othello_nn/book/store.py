@@ -65,6 +65,8 @@ class Store:
             raise BookError(f"{str(path)!r} cannot be used: it is not a file")
         if not create and not self.path.exists():
             raise BookError(f"there is no book {str(path)!r}")
+        if not self.path.absolute().parent.is_dir():
+            raise BookError(f"the book {str(path)!r} cannot be made: there is no folder {str(self.path.parent)!r}")
         with self._explained():
             self._file = self._connect(create)
             try:

@@ -114,6 +114,8 @@ def _check_out(out: str, sources: list[str], arguments: Namespace) -> None:
     arguments.to = arguments.to or TARGETS.get(Path(out).suffix.lower())
     if arguments.to is None:
         what = "stdout" if out == STDIN else repr(out)
+        if Path(out).suffix.lower() == ".wtb":
+            raise UsageError(f"{what}: files of WTHOR are read, not written; {', '.join(TARGETS)} are")
         raise UsageError(f"say with --to what {what} is to be: {', '.join(TARGETS.values())}")
     if arguments.cut and arguments.to == "obf":
         raise UsageError("--cut is for games, and OBF holds positions")

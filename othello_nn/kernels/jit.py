@@ -28,6 +28,8 @@ from typing import Any
 
 import numba
 from numba.core import caching, typeinfer
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher, cpu_target
 
 PACKAGE = Path(__file__).resolve().parent.parent
 OWNER = "package.txt"
@@ -207,11 +209,56 @@ def _cache(function):
     return _KernelCache(function)
 
 
+@functools.cache
+def make_ready() -> None:
+    """What Numba does once before it loads anything, a tenth of a second. A thread can do it beside something else."""
+    with global_compiler_lock:
+        cpu_target.target_context.refresh()
+
+
+class _Typed(CPUDispatcher):
+    """A function of one signature, which is not asked for before somebody calls it, from Python or in a kernel that is
+    compiled. Most are only called by others, whose code holds theirs: to load them all would take a third of a second
+    whenever the program starts."""
+
+    awaited: str | None = None
+    """The signature, until it is compiled."""
+
+    def _make(self) -> None:
+        with global_compiler_lock:  # of two threads the second finds it done
+            if self.awaited is None:
+                return
+            signature, self.awaited = self.awaited, None
+            try:
+                with typeinfer.register_dispatcher(self):  # it may call itself
+                    self.compile(signature)
+            except BaseException:
+                self.awaited = signature
+                raise
+            self.disable_compile()
+
+    def _compile_for_args(self, *arguments, **keywords):
+        """The first call from Python. Numba calls what is returned without another look at the arguments."""
+        self._make()
+        this: Any = self  # with what Numba does not declare
+        [(signature, found)] = this.overloads.items()
+        given = [self.typeof_pyval(argument) for argument in arguments]
+        if any(self.typingctx.can_convert(*pair) is None for pair in zip(given, signature, strict=True)):
+            this._explain_matching_error(*arguments)  # as it does for all later calls
+        return found.entry_point
+
+    def get_call_template(self, args, kws):
+        """The first call in a kernel."""
+        self._make()
+        return super().get_call_template(args, kws)
+
+
 def kernel(signature: str | None = None, *, cached: bool = True, inline: bool = False):
     """Compile a function for the search: cached, free of the GIL, C's division, no bounds checks.
 
-    With a signature it is compiled (or loaded) at once and for these types only; explicit types are also what keeps
-    cached recursion sound. Without one, it is compiled for each evaluator type that calls it. ``cached=False`` is for a
+    With a signature it is compiled (or loaded) for these types only, when it is first used; explicit types are also
+    what keeps cached recursion sound. Without one, it is compiled for each evaluator type that calls it.
+    ``cached=False`` is for a
     function made inside another, which a cache could not find again; its callers keep a copy of it in theirs. With
     ``inline`` its code always becomes a part of its callers'; by itself LLVM does not do so with every small function
     that returns a tuple, which then goes through memory (4 % of a random game for ``chance.random_move``).
@@ -222,9 +269,8 @@ def kernel(signature: str | None = None, *, cached: bool = True, inline: bool = 
         if cached:
             dispatcher._cache = _cache(function)
         if signature is not None:
-            with typeinfer.register_dispatcher(dispatcher):  # a function may call itself before it has a name
-                dispatcher.compile(signature)
-            dispatcher.disable_compile()
+            dispatcher.__class__ = _Typed
+            dispatcher.awaited = signature
         return dispatcher
 
     return decorate

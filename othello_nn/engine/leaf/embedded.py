@@ -159,9 +159,10 @@ for _lanes in LANE_COUNTS:
 def eight_bits(weights: np.ndarray) -> np.ndarray | None:
     """Weights in 1/``UNIT`` as int8, if none of them changes."""
     small = weights * np.float32(UNIT)
-    if np.abs(small).max(initial=0.0) > LARGEST_8 or (small != np.rint(small)).any():
+    if max(small.max(initial=0.0), -small.min(initial=0.0)) > LARGEST_8:
         return None
-    return small.astype(np.int8)
+    whole = small.astype(np.int8)
+    return whole if (whole == small).all() else None
 
 
 def quantised(weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -170,7 +171,7 @@ def quantised(weights: np.ndarray) -> tuple[np.ndarray, float]:
     They have 8 bits if that changes nothing, because the net was fitted so (``searched.bits``); else 16, of the
     smallest value with which all of them fit. Nothing is ever clipped.
     """
-    largest = float(np.abs(weights).max(initial=0.0))
+    largest = float(np.maximum(weights.max(initial=0.0), -weights.min(initial=0.0)))
     if not np.isfinite(largest):
         raise ValueError("the weights hold numbers that are not finite")
     if (small := eight_bits(weights)) is not None:

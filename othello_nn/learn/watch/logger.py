@@ -46,6 +46,8 @@ LAYOUT: dict[str, dict[str, list[str] | Margin]] = {
 HISTOGRAM_SIZE = 50_000
 COMPARED = (ELO, SWH, RANDOM, LEOUSKI)
 """The scores beside the settings on the page of hyperparameters."""
+UNCOMPARED = "description", "device", "measure.", "net.tuples"
+"""Settings that have no say in what is learnt, or are too long for a table: it shows the first five by name."""
 VECTOR_FILE, LABEL_FILE = "vectors.tsv", "vectors-contents.tsv"
 
 
@@ -91,7 +93,7 @@ class Logger:
         plain = {
             name: value if isinstance(value, bool | int | float | str) else json.dumps(value)
             for name, value in flat(config.as_dict()).items()
-            if name not in ("description", "net.tuples") and value is not None
+            if not name.startswith(UNCOMPARED) and value not in (None, "")
         }
         writer: Any = self._writer.file_writer
         for summary in hparams(plain, dict.fromkeys(COMPARED, 0.0)):

@@ -33,7 +33,7 @@ const board = new Board($("board"), choose);
 const graph = new Graph($("graph"), goto);
 const newGame = new NewGame(remember, start);
 const pasting = new PasteDialog((text) => socket.send("paste", { text }));
-const editor = new Editor(board, (position) => socket.send("new", { ...seats(), start: position, paused: true }), () => draw());
+const editor = new Editor(board, (position) => socket.send("new", { ...seats(), start: position, paused: true }), leaveEditor);
 const socket = new Socket(hear, greet, (open, reason) => {
   $("connection").hidden = open;
   $("connection").textContent = reason || "Connecting …";
@@ -99,7 +99,9 @@ function hearState(message) {
   if (hint && hint.position !== state.position) hint = null;
   if (look && look.position !== state.position) look = null;
   if (analysis && (analysis.transcript !== state.transcript || analysis.start !== state.start)) analysis = null;
-  if (editor.active) editor.close();
+  // Clocks, pauses and analyses are no reason to throw away what is being edited; another position or game is.
+  const other = ["start", "transcript", "position"].some((key) => state[key] !== before?.[key]);
+  if (editor.active && ((other && (state.paused || !waits)) || state.start === editor.asked)) editor.close();
   const hash = `#${state.link}`;
   history.replaceState(null, "", hash.length > 1 ? hash : location.pathname);
   try {
@@ -204,7 +206,7 @@ const judgements = () => minds().map((mind) => analysis?.minds.find((one) => one
 function drawGraph() {
   const judged = judgements();
   const curves = minds().map((mind, k) => ({ points: points(mind, judged[k]) }));
-  graph.show({ plies: state.moves.length, ply: state.ply, turning: judged[0]?.turning ?? null, curves });
+  graph.show({ plies: state.moves.length, moves: numberOf(state, state.moves.length), ply: state.ply, turning: judged[0]?.turning ?? null, curves });
 }
 
 function drawGame() {
@@ -295,6 +297,20 @@ function sendMinds() {
   draw();
 }
 
+// A computer that is to move waits while the board is edited: its move would be the end of that. It may just have moved
+// when it is told.
+let waits = false;
+function openEditor() {
+  waits = state.thinking;
+  if (waits) socket.send("pause", { on: true });
+  editor.open(state.board, state.black_to_move);
+}
+
+function leaveEditor() {
+  if (waits) socket.send("pause", { on: false });
+  draw();
+}
+
 async function copy(what) {
   const text = { transcript: state.transcript, board: state.position, link: `${location.origin}${location.pathname}#${state.link}` }[what];
   try {
@@ -322,8 +338,11 @@ const actions = {
   resign: () => socket.send("resign"),
   analyze: () => socket.send("analyze", { on: !state.analyzes }),
   paste: () => pasting.open(),
-  edit: () => editor.open(state.board, state.black_to_move),
-  help: () => $("help-dialog").showModal(),
+  edit: openEditor,
+  help: () => {
+    $("help-dialog").showModal();
+    $("help-dialog").scrollTop = 0; // the button at its end has the focus, and a phone would begin there
+  },
   first: () => goto(0),
   back: () => goto((wanted ?? state.ply) - 1),
   forth: () => goto((wanted ?? state.ply) + 1),

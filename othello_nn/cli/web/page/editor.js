@@ -5,11 +5,14 @@ const $ = (id) => document.getElementById(id);
 
 export class Editor {
   constructor(board, onDone, onCancel) {
-    Object.assign(this, { board, signs: null });
+    Object.assign(this, { board, signs: null, asked: null });
     $("edit-clear").addEventListener("click", () => this.paint("-".repeat(64)));
     $("edit-start").addEventListener("click", () => this.paint(START));
     $("edit-cancel").addEventListener("click", () => (this.close(), onCancel()));
-    $("edit-done").addEventListener("click", () => onDone(`${this.signs} ${$("edit-side").value}`));
+    $("edit-done").addEventListener("click", () => {
+      this.asked = `${this.signs} ${$("edit-side").value}`; // the server may refuse it: then the editor stays open
+      onDone(this.asked);
+    });
   }
 
   get active() {
@@ -17,6 +20,7 @@ export class Editor {
   }
 
   open(signs, blackToMove) {
+    this.asked = null;
     $("edit-side").value = blackToMove ? "X" : "O";
     $("editor").hidden = false;
     this.board.place.classList.add("editing");
