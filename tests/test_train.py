@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from linear import LINEAR, linear
 from patience import HANG_SECONDS
 from safetensors.numpy import load_file, save_file
 
@@ -44,7 +45,7 @@ from othello_nn.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures_seconds=1000.0", "measure.probcut=0")
-TABLES = ("net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=16", *MEASURE)
+TABLES = (*LINEAR, "net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=16", *MEASURE)
 TRIANGLE = ("net.maps=2", "td.batch_games=8", "td.exact_empties=4", "optim.minibatch=128", *MEASURE)
 BACKWARDS = (
     "net.tuples=[[11, 19, 27, 35], [18, 19, 20, 21]]",
@@ -141,7 +142,7 @@ def test_a_run_and_what_it_leaves(train):
     [settings] = [line for line in err.splitlines() if line.startswith("quick (learner td, seed 1), ")]
     assert "games=64" in settings
     assert "td.batch_games=16" in settings
-    assert "td.lambda" not in settings  # as in the preset
+    assert "td.loss" not in settings  # as in the preset
     assert settings.endswith("; all settings: runs/quick-1/config.json")
     assert {path.name.split(".")[0] for path in Path("runs/quick-1").iterdir()} == {"config", "state", "net", "events"}
     config = json.loads(Path("runs/quick-1/config.json").read_text())
@@ -685,7 +686,7 @@ def test_a_linear_net_has_no_vectors(tmp_path):
 
 def test_the_net_is_measured_as_it_is_saved():
     """Live and at the end: with what was learnt from either side of a mirror put together."""
-    config = load_preset("quick").changed(["td.batch_games=64"])
+    config = linear("td.batch_games=64")
     learner = make_learner(config, "cpu", Group(), 1)
     for _ in range(3):
         learner.step()
@@ -809,7 +810,7 @@ def test_runs_are_compared(train, mistake):
     assert [line.split() for line in settings.splitlines()] == [
         ["setting", "one", "two"],
         ["games", "64", "128"],
-        ["td.lambda", str(load_preset("quick").td.lam), "0.25"],
+        ["td.lambda", "0.9", "0.25"],
     ]
     curves = re.findall('polyline points="([^"]+)"', Path("curves.svg").read_text())
     assert len(curves) == 2
