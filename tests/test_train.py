@@ -35,7 +35,7 @@ from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.learn.trainer import Film, Growth, Timer, Trainer
 from othello_nn.learn.watch import curves
-from othello_nn.learn.watch.ladder import RUNGS
+from othello_nn.learn.watch.ladder import RUNGS, Ladder
 from othello_nn.learn.watch.logger import LAYOUT, Logger
 from othello_nn.learn.watch.probes import is_symmetric
 from othello_nn.learn.watch.strength import Strength
@@ -695,6 +695,26 @@ def test_the_net_is_measured_as_it_is_saved():
     live, last = (strength.scores(learner, last)["score/swh"] for last in (False, True))
     assert live == last
     strength.ladder.close()
+
+
+def test_a_rating_begins_with_the_first_game(tmp_path, monkeypatch):
+    """Where the ladder has to be compiled first, nets that came too early for it are rated when it is there."""
+    learner = make_learner(linear(*TABLES), "cpu", Group(), 1)
+    trainer = Trainer(Run(tmp_path, learner.config), learner, Group(), 1)
+    trainer._logger = Logger(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Ladder, "is_due", lambda self, last: False)
+        for _ in range(4):  # at 0, 16, 32 and 48 games; the last has not twice those of the one before
+            trainer.measure()
+            learner.step()
+    assert not trainer._curve
+    trainer.measure(last=True)
+    learner.step()
+    trainer.measure(last=True)
+    trainer._logger.close()
+    rated = events_of(str(tmp_path)).Scalars("elo/ladder")
+    assert [point.step for point in rated] == [0, 16, 32, 64, 80]
+    assert [point.value for point in rated] == pytest.approx(trainer._curve, rel=1e-4)
 
 
 def test_unknown_tags_are_refused(tmp_path):
