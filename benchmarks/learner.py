@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import Any
 
 import torch
 
 from benchmarks.harness import Report, Settings, benchmark, markdown_table
+from benchmarks.quick import config_before
 from othello_nn.arena.league import league
 from othello_nn.config import Config, load_preset
 from othello_nn.engine.leaf.compile import Evaluator, compile_net
@@ -38,17 +40,18 @@ def batched_learner(settings: Settings) -> Report:
     torch.set_num_threads(1)
     games, double_games = settings.size(80_000, 1_000), settings.size(2_000, 20)
     rows, values = [], {}
-    for name, changes in {"ntuple": [], "quick": ["td.epsilon=0.1", "td.cut=true"]}.items():
-        config = load_preset(name).changed(changes, games=games)
+    six_stages = config_before().changed(["td.epsilon=0.1", "td.cut=true"])
+    for name, config in {"`ntuple`": load_preset("ntuple"), "six stages": six_stages}.items():
+        config = config.changed(games=games)
         rival, speed = _trained(OnlineLearner(config, first_net(config), Group(), THREADS))
-        rows.append((f"`{name}`, on line", f"{speed:,.0f}", "", ""))
+        rows.append((f"{name}, on line", f"{speed:,.0f}", "", ""))
         ways = {"in batches": config, "in batches, three passes": config.changed(["td.passes=3"])}
         for way, told in ways.items():
             net, speed = _trained(TorchLearner(told, first_net(told), Group(), THREADS, "cpu"))
             result = league(net, rival, double_games, 0.0, seed=1, threads=THREADS, opening_plies=OPENING_PLIES)
             low, high = result.interval or (0.0, 0.0)
-            rows.append((f"`{name}`, {way}", f"{speed:,.0f}", f"{result.score:.3f}", f"{low:.3f} to {high:.3f}"))
-            values[f"{name}, {way}"] = {"score": result.score, "low": low, "high": high}
+            rows.append((f"{name}, {way}", f"{speed:,.0f}", f"{result.score:.3f}", f"{low:.3f} to {high:.3f}"))
+            values[f"{name.strip('`')}, {way}"] = {"score": result.score, "low": low, "high": high}
     header = ("learnt", "games/s", "against the net learnt on line", "95%")
     worst = min(value["score"] or 0.0 for way, value in values.items() if "passes" not in way)
     parameters = {"games": games, "double_games": double_games, "threads": THREADS}
@@ -56,10 +59,10 @@ def batched_learner(settings: Settings) -> Report:
 
 
 KINDS = {
-    "linear, temporal coherence": ("quick", []),
-    "embeddings of 8, temporal coherence": ("quick", ["net.dim=8"]),
-    "embeddings of 8, Adam": ("quick", ["net.dim=8", "optim.kind=adam", "optim.rate=0.01"]),
-    "triangle nets, Adam": ("triangle", ["td.targets=returns", "td.exact_empties=0"]),
+    "linear, temporal coherence": (config_before, []),
+    "embeddings of 8, temporal coherence": (config_before, ["net.dim=8"]),
+    "embeddings of 8, Adam": (config_before, ["net.dim=8", "optim.kind=adam", "optim.rate=0.01"]),
+    "triangle nets, Adam": (partial(load_preset, "triangle"), ["td.targets=returns", "td.exact_empties=0"]),
 }
 
 
@@ -67,8 +70,8 @@ KINDS = {
 def update_speed(settings: Settings) -> Report:
     torch.set_num_threads(1)
     rows, values = [], {}
-    for name, (preset, changes) in KINDS.items():
-        config = load_preset(preset).changed(changes)
+    for name, (base, changes) in KINDS.items():
+        config = base().changed(changes)
         learner = TorchLearner(config, first_net(config), Group(), THREADS, "cpu")
         values[name] = found = _updates(learner, config, settings)
         cells = (f"{found['games']:,.0f}", found["rows"], found["launches"], found["waits"])

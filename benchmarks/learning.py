@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.harness import ROOT, BenchmarkError, Report, Settings, benchmark, markdown_table, median_seconds
+from benchmarks.harness import ROOT, Report, Settings, benchmark, markdown_table, median_seconds
 from othello_nn.arena.league import LeagueResult, league, league_player
 from othello_nn.arena.match import play_match
 from othello_nn.arena.openings import make_openings
@@ -36,7 +31,7 @@ OPENING_PLIES = 7
 THREADS = os.cpu_count() or 1
 
 
-def _trained(config: Config, points: int = 1) -> Iterator[tuple[Learner, int]]:
+def trained(config: Config, points: int = 1) -> Iterator[tuple[Learner, int]]:
     """A learner after each of so many equal parts of its run."""
     torch.set_num_threads(1)
     learner = make_learner(config, "cpu", Group(), THREADS)
@@ -80,75 +75,6 @@ def league_speed(settings: Settings) -> Report:
     return Report(speed, "games/s", markdown_table(("games", "games/s", "score"), rows), {"score": result.score})
 
 
-@benchmark("quick", "`python train.py` in a clone without caches: first point, end, and how strong the net is")
-def quick(settings: Settings) -> Report:
-    with tempfile.TemporaryDirectory() as folder:
-        clone = Path(folder) / "clone"
-        ignored = shutil.ignore_patterns("__pycache__", ".git", ".venv", "runs", ".*_cache")
-        shutil.copytree(ROOT, clone, ignore=ignored)
-        words = [sys.executable, "train.py", "--json", "--run", "bench"]
-        words += ["--games", "2000"] if settings.quick else []
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment["PYTHONPATH"] = str(clone)
-        started = time.monotonic()
-        process = subprocess.Popen(
-            words, cwd=clone, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        first = _seconds_to_first_point(clone / "runs" / "bench", started, process)
-        out, errors = process.communicate()
-        seconds = time.monotonic() - started
-        if process.returncode:
-            raise BenchmarkError(f"train.py failed: {errors.strip().splitlines()[-1]}")
-        facts = json.loads(out)
-        swh = league(league_player(str(clone / facts["net"])), opponent_evaluator("swh"), settings.size(50_000, 100))
-        chance = league(
-            league_player(str(clone / facts["net"])),
-            league_player("random"),
-            settings.size(5_000, 100),
-            0.0,
-            opening_plies=OPENING_PLIES,
-        )
-    rows = [(f"{first:.0f} s", f"{seconds:.0f} s", f"{facts['games']:,}", f"{chance.score:.4f}", f"{swh.score:.4f}")]
-    header = ("first point", "finished", "games", "against random", "against SWH, ε = 0.1")
-    values = {"first_seconds": first, "seconds": seconds, "random": chance.score, "swh": swh.score}
-    return Report(seconds, "s", markdown_table(header, rows), values, {"games": facts["games"]})
-
-
-def _seconds_to_first_point(run: Path, started: float, process: subprocess.Popen) -> float:
-    """Until TensorBoard has a score to show."""
-    while process.poll() is None:
-        for path in run.glob("events.*"):
-            if b"score/swh" in path.read_bytes():
-                return time.monotonic() - started
-        time.sleep(0.2)
-    return time.monotonic() - started
-
-
-@benchmark("chance", "the quick preset with much and with little chance: SWH score is not strength")
-def chance(settings: Settings) -> Report:
-    games = settings.size(load_preset("quick").games, 1_000)
-    ways = {
-        "as it is: ε = 0.3, chance is learnt": [],
-        "ε = 0.1, chance is learnt": ["td.epsilon=0.1"],
-        "ε = 0.1, chance is cut out": ["td.epsilon=0.1", "td.cut=true"],
-    }
-    nets = {}
-    for way, changes in ways.items():
-        (learner, _) = next(_trained(load_preset("quick").changed(changes, games=games)))
-        nets[way] = learner.evaluator()
-    first, swh, champion = next(iter(nets.values())), opponent_evaluator("swh"), league_player("champion")
-    double_games = settings.size(2_000, 20)
-    rows, values = [], {}
-    for way, net in nets.items():
-        scores = [_score(net, swh, settings.size(20_000, 20), 0.1, 0)]
-        scores += [_score(net, rival, double_games, 0.0, OPENING_PLIES) for rival in (first, champion)]
-        rows.append((way, *(f"{score:.3f}" for score in scores)))
-        values[way] = scores
-    header = ("training", "SWH, ε = 0.1", "the first of these, ε = 0", "`champion`, ε = 0")
-    text = markdown_table(header, rows)
-    return Report(values[next(iter(ways))][0], "score", text, values, {"games": games, "double_games": double_games})
-
-
 # --- strength --------------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +86,7 @@ def league_net(settings: Settings) -> Report:
 @benchmark("champion-net", "the shipped `champion` at 1-ply against Figure 7's player and the `quick` net, ε = 0")
 def champion_net(settings: Settings) -> Report:
     config = load_preset("quick").changed(games=settings.size(load_preset("quick").games, 1_000))
-    (learner, _) = next(_trained(config))
+    (learner, _) = next(trained(config))
     net = learner.net()  # as a run saves it
     rivals = [
         ("Figure 7's player", load_tuples(FIGURE_7)),
@@ -203,8 +129,8 @@ def tuples(settings: Settings) -> Report:
         scores = []
         for seed in seeds:
             config = load_preset("league").changed([f"net.tuples={name}", f"net.seed={seed}"], games=games, seed=seed)
-            (learner, _) = next(_trained(config))
-            scores.append(_score(learner.evaluator(), swh, settings.size(10_000, 50), 0.1, 0))
+            (learner, _) = next(trained(config))
+            scores.append(score_of(learner.evaluator(), swh, settings.size(10_000, 50), 0.1, 0))
         net = learner.net()
         weights = sum(3**size for size in net.shapes.sizes)  # type: ignore[union-attr]
         lookups = len(net.shapes.placements)  # type: ignore[union-attr]
@@ -231,7 +157,7 @@ def staged(settings: Settings) -> Report:
     for name, net in nets.items():
         for seed in seeds:
             base = load_preset("triangle-leouski").changed(games=games, seed=seed, net={"kind": "doubled", "net": net})
-            curve = [_as_leouski_measured(learner, settings.quick) for learner, _ in _trained(base, points)]
+            curve = [_as_leouski_measured(learner, settings.quick) for learner, _ in trained(base, points)]
             curves.setdefault(name, []).append(curve)
     rows = []
     half = points // 2
@@ -275,6 +201,6 @@ def _curve_table(curves: dict[str, list[list[float]]], games: int, points: int) 
     return markdown_table(("games", *(f"{name}: mean (lowest to highest)" for name in curves)), rows)
 
 
-def _score(evaluator: Evaluator, rival: Any, double_games: int, epsilon: float, plies: int) -> float:
+def score_of(evaluator: Evaluator, rival: Any, double_games: int, epsilon: float, plies: int) -> float:
     result = league(evaluator, rival, double_games, epsilon, seed=1, threads=THREADS, opening_plies=plies)
     return result.score or 0.0

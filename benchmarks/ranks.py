@@ -19,7 +19,8 @@ RANKS = 2
 GAMES = {"quick": 240_000, "ntuple": 160_000, "league": 320_000, "triangle": 6_000}
 """Some ten seconds of each preset."""
 SPEED_REPEATS = 5
-LEARNING = "quick"
+LEARNING = ("--preset", "ntuple", "--set", "net.stages=6", "--set", "td.batch_games=256")
+"""Linear tables, which are merged; others learn alike however many ranks there are."""
 LEARNING_GAMES = 60_000
 OPENING_PLIES = 7
 
@@ -81,7 +82,7 @@ def ranks_learning(settings: Settings) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         nets = {
             way: [
-                _train(Path(folder), count, RANKS, "--preset", LEARNING, "--games", str(number), "--seed", str(seed))
+                _train(Path(folder), count, RANKS, *LEARNING, "--games", str(number), "--seed", str(seed))
                 for seed in seeds
             ]
             for way, (count, number) in ways.items()
@@ -102,7 +103,7 @@ def ranks_learning(settings: Settings) -> Report:
         }
         values[way] = scores
         rows.append((way, *(f"{statistics.mean(found):.4f}" for found in scores.values())))
-    header = (f"{games:,} games of `{LEARNING}`", "SWH, ε = 0.1", "random", "the nets of one process, ε = 0")
+    header = (f"{games:,} games of a linear net", "SWH, ε = 0.1", "random", "the nets of one process, ε = 0")
     match = statistics.mean(values[f"{RANKS} ranks"]["one process"])
     parameters = {"games": games, "seeds": len(seeds), "double_games": double_games, "ranks": RANKS}
     return Report(match, "score", markdown_table(header, rows), values, parameters)

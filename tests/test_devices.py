@@ -6,6 +6,7 @@ What an update does on a device that is really another one, ``test_update.py`` s
 import numpy as np
 import pytest
 import torch
+from linear import linear
 from torch.overrides import TorchFunctionMode
 
 import train as program
@@ -116,7 +117,7 @@ def test_the_choice_is_said_in_one_line(gpu, tmp_path, monkeypatch, capfd):
 @pytest.mark.parametrize("kind", ["tc", "sgd"])
 def test_a_run_goes_on_on_another_device(kind, gpu):
     """The same numbers, whoever wrote them and whoever reads them; and games that were pending."""
-    config = small("quick").changed([f"optim.kind={kind}"], games=400)
+    config = linear(TUPLES, "net.stages=2", "td.batch_games=4", f"optim.kind={kind}", "games=400")
     on_gpu, on_cpu = (make_learner(config, device, Group(), 1) for device in (GPU, "cpu"))
     assert (type(on_gpu), type(on_cpu)) == (TorchLearner, OnlineLearner)
     for _ in range(3):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from linear import linear
 
 from othello_nn import kinds
 from othello_nn.checkpoint import Checkpoint
@@ -85,7 +86,7 @@ def test_settings_and_tables_know_the_new_kind(squares):
 
 def test_it_trains_is_saved_and_plays(squares, tmp_path):
     small = ("td.batch_games=16", "optim.kind=adam", "optim.rate=0.01")
-    learner = make_learner(load_preset("quick").changed(small, net=SQUARES, games=32), "cpu", Group(), 1)
+    learner = make_learner(linear(*small).changed(net=SQUARES, games=32), "cpu", Group(), 1)
     before = learner.net().weight.detach().clone()
     while learner.progress < 1:
         learner.step()

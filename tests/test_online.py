@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 import torch
+from linear import linear
 
-from othello_nn.config import load_preset
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.game import rules
 from othello_nn.game.rules import START_MOVER, START_OPPONENT, squares_in
@@ -320,7 +320,7 @@ def test_a_game_is_learnt_under_a_random_symmetry():
 
 def config_for(**options):
     settings = [f"net.tuples={TUPLES}", "net.stages=2", "td.batch_games=4", "td.augment=false"]
-    return load_preset("quick").changed([*settings, *(f"{key.replace('__', '.')}={v}" for key, v in options.items())])
+    return linear(*settings, *(f"{key.replace('__', '.')}={v}" for key, v in options.items()))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from linear import LINEAR
 from safetensors.numpy import load_file
 from torch.distributed import ReduceOp
 
@@ -40,7 +41,7 @@ from othello_nn.learn.watch.logger import Logger
 from othello_nn.nets import make_net
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLES = ("net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=8", "games=800")
+TABLES = (*LINEAR, "net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=8", "games=800")
 TRIANGLE = ("net.maps=2", "td.batch_games=8", "td.exact_empties=4", "games=800", "optim.minibatch=128")
 
 

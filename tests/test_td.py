@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from linear import linear
 from patience import HANG_SECONDS
 
 from othello_nn.config import Config, ConfigError, load_preset
@@ -40,7 +41,7 @@ def _one_thread():
 
 
 def online(*settings: str) -> Config:
-    return load_preset("quick").changed([TUPLES, "net.stages=2", "td.batch_games=8", "games=800", *settings])
+    return linear(TUPLES, "net.stages=2", "td.batch_games=8", "games=800", *settings)
 
 
 def triangle(*settings: str) -> Config:

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from linear import linear
 from strategies import scattered
 
-from othello_nn.config import TD, load_preset
+from othello_nn.config import TD
 from othello_nn.engine.leaf.compile import compile_net
 from othello_nn.engine.leaf.tables import weighted_squares
 from othello_nn.engine.score import SCORE_DISC
@@ -378,7 +379,7 @@ def test_outcomes():
 
 def config_with(*settings: str):
     small = ["net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=1", "td.augment=false"]
-    return load_preset("quick").changed([*small, *settings])
+    return linear(*small, *settings)
 
 
 @pytest.mark.parametrize("settings", list(itertools.product(OUTCOMES, SEARCH_PLIES, EXACT_EMPTIES)), ids=str)

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from linear import LINEAR, linear
 from patience import HANG_SECONDS
 from safetensors.numpy import load_file, save_file
 
@@ -34,7 +35,7 @@ from othello_nn.learn.td.online_learner import OnlineLearner
 from othello_nn.learn.td.torch_learner import TorchLearner
 from othello_nn.learn.trainer import Film, Growth, Timer, Trainer
 from othello_nn.learn.watch import curves
-from othello_nn.learn.watch.ladder import RUNGS
+from othello_nn.learn.watch.ladder import RUNGS, Ladder
 from othello_nn.learn.watch.logger import LAYOUT, Logger
 from othello_nn.learn.watch.probes import is_symmetric
 from othello_nn.learn.watch.strength import Strength
@@ -44,7 +45,7 @@ from othello_nn.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures_seconds=1000.0", "measure.probcut=0")
-TABLES = ("net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=16", *MEASURE)
+TABLES = (*LINEAR, "net.tuples=[[0, 1, 2], [9, 18]]", "net.stages=2", "td.batch_games=16", *MEASURE)
 TRIANGLE = ("net.maps=2", "td.batch_games=8", "td.exact_empties=4", "optim.minibatch=128", *MEASURE)
 BACKWARDS = (
     "net.tuples=[[11, 19, 27, 35], [18, 19, 20, 21]]",
@@ -141,7 +142,7 @@ def test_a_run_and_what_it_leaves(train):
     [settings] = [line for line in err.splitlines() if line.startswith("quick (learner td, seed 1), ")]
     assert "games=64" in settings
     assert "td.batch_games=16" in settings
-    assert "td.lambda" not in settings  # as in the preset
+    assert "td.loss" not in settings  # as in the preset
     assert settings.endswith("; all settings: runs/quick-1/config.json")
     assert {path.name.split(".")[0] for path in Path("runs/quick-1").iterdir()} == {"config", "state", "net", "events"}
     config = json.loads(Path("runs/quick-1/config.json").read_text())
@@ -688,7 +689,7 @@ def test_a_linear_net_has_no_vectors(tmp_path):
 
 def test_the_net_is_measured_as_it_is_saved():
     """Live and at the end: with what was learnt from either side of a mirror put together."""
-    config = load_preset("quick").changed(["td.batch_games=64"])
+    config = linear("td.batch_games=64")
     learner = make_learner(config, "cpu", Group(), 1)
     for _ in range(3):
         learner.step()
@@ -697,6 +698,26 @@ def test_the_net_is_measured_as_it_is_saved():
     live, last = (strength.scores(learner, last)["score/swh"] for last in (False, True))
     assert live == last
     strength.ladder.close()
+
+
+def test_a_rating_begins_with_the_first_game(tmp_path, monkeypatch):
+    """Where the ladder has to be compiled first, nets that came too early for it are rated when it is there."""
+    learner = make_learner(linear(*TABLES), "cpu", Group(), 1)
+    trainer = Trainer(Run(tmp_path, learner.config), learner, Group(), 1)
+    trainer._logger = Logger(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Ladder, "is_due", lambda self, last: False)
+        for _ in range(4):  # at 0, 16, 32 and 48 games; the last has not twice those of the one before
+            trainer.measure()
+            learner.step()
+    assert not trainer._curve
+    trainer.measure(last=True)
+    learner.step()
+    trainer.measure(last=True)
+    trainer._logger.close()
+    rated = events_of(str(tmp_path)).Scalars("elo/ladder")
+    assert [point.step for point in rated] == [0, 16, 32, 64, 80]
+    assert [point.value for point in rated] == pytest.approx(trainer._curve, rel=1e-4)
 
 
 def test_unknown_tags_are_refused(tmp_path):
@@ -812,7 +833,7 @@ def test_runs_are_compared(train, mistake):
     assert [line.split() for line in settings.splitlines()] == [
         ["setting", "one", "two"],
         ["games", "64", "128"],
-        ["td.lambda", str(load_preset("quick").td.lam), "0.25"],
+        ["td.lambda", "0.9", "0.25"],
     ]
     curves = re.findall('polyline points="([^"]+)"', Path("curves.svg").read_text())
     assert len(curves) == 2

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from linear import linear
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -136,16 +137,12 @@ def test_sums_do_not_depend_on_the_order_of_rows():
 
 SMALL = ("td.batch_games=8", "games=800")
 NETS = {
-    "linear": load_preset("quick").changed(["net.tuples=all-2", "net.stages=3", *SMALL]),
-    "shared": load_preset("quick").changed(["net.tuples=all-2", "net.stages=3", "net.shared=true", *SMALL]),
-    "embedding": load_preset("quick").changed(
-        ["net.tuples=all-2", "net.dim=4", "optim.kind=adam", "optim.rate=0.01", *SMALL]
-    ),
+    "linear": linear("net.tuples=all-2", "net.stages=3", *SMALL),
+    "shared": linear("net.tuples=all-2", "net.stages=3", "net.shared=true", *SMALL),
+    "embedding": linear("net.tuples=all-2", "net.dim=4", "optim.kind=adam", "optim.rate=0.01", *SMALL),
     "triangle": load_preset("triangle").changed(["net.maps=2", "net.gate=learned", *SMALL]),
-    "doubled": load_preset("quick").changed(
-        ['net={kind = "doubled", net = {kind = "ntuple", tuples = "all-1", view = "inversion"}}', *SMALL]
-    ),
-    "plain": load_preset("quick").changed(["net.tuples=all-2", "optim.kind=sgd", "net.view=negation", *SMALL]),
+    "doubled": linear('net={kind = "doubled", net = {kind = "ntuple", tuples = "all-1", view = "inversion"}}', *SMALL),
+    "plain": linear("net.tuples=all-2", "optim.kind=sgd", "net.view=negation", *SMALL),
 }
 
 

@@ -30,7 +30,7 @@ MEASURE = ("measure.double_games=2", "measure.seconds=1000.0", "measure.pictures
 OFTEN = "measure.save_seconds=0.01"
 _TABLES = ("net.tuples=[[0, 1, 2], [9, 18]]", "td.batch_games=16")
 PRESETS: dict[str, tuple[str, ...]] = {
-    "quick": (*_TABLES, "net.stages=2", "games=1600", "measure.probcut=150"),
+    "quick": (*_TABLES, "net.stages=2", "net.dim=4", "net.hidden=4", "games=1600", "measure.probcut=150"),
     "ntuple": (*_TABLES, "net.stages=2", "games=1600"),
     "league": (*_TABLES, "games=1600"),
     "embedding": (*_TABLES, "net.stages=2", "net.dim=4", "net.hidden=4", "games=800"),

@@ -249,7 +249,7 @@ def _bytes_of(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     return {name: (str(array.dtype), array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
-STATES = ["quick", "embedding", "triangle", "own", "triangle-leouski", "evolve", "backwards", "champion"]
+STATES = ["quick", "ntuple", "triangle", "own", "triangle-leouski", "evolve", "backwards", "champion"]
 
 
 def forged_states(presets: list[str] | None = None) -> Trial:

@@ -351,6 +351,9 @@ class Trainer:
             self.scores |= found
             self.time_to_measure.done(time.monotonic() - began)
             if ELO in found:
+                for games, late in self.strength.late_ratings():
+                    self._curve.append(late[ELO])
+                    self._logger.scalars(late, games)
                 self._curve.append(found[ELO])
             self._logger.scalars(found, self.learner.games)
             self._logger.flush()

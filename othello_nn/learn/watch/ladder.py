@@ -103,6 +103,11 @@ class Ladder:
             if not self._given_up:
                 make().squares(start.movers, start.opponents, True, np.zeros(1, np.uint64))
 
+    @property
+    def climbed(self) -> bool:
+        """Whether anybody has been measured."""
+        return self._ended > -math.inf
+
     def is_due(self, last: bool) -> bool:
         """Whether to climb now. The last measurement of a run is made in any case, and waits for the code."""
         if self._making is None:

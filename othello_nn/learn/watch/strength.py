@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -84,6 +85,8 @@ class Strength:
         self.ladder = Ladder(max(1, double_games // LADDER), seed, threads)
         self.selves: list[Self] = []
         """The last two of a series in which each has at least twice the games of the one before."""
+        self._unrated: list[Self] = []
+        """Such a series of those that were measured before the ladder could be climbed."""
 
     def remember(self, learner: Learner) -> None:
         """Keep the net if its games have doubled: asked after every step, so that no clock has a part in it."""
@@ -105,8 +108,19 @@ class Strength:
         if earlier := self.earlier(now.games):
             scores[EARLIER] = self._score(now, earlier.evaluator, 0.0, OPENING_PLIES)
         if self.ladder.is_due(last):
-            scores |= self.ladder.scores(CompiledSide(now.evaluator), now.evaluator)
+            scores |= self._climb(now)
+        elif not self.ladder.climbed and (not self._unrated or now.games >= max(1, 2 * self._unrated[-1].games)):
+            self._unrated.append(now)
         return scores
+
+    def late_ratings(self) -> Iterator[tuple[int, dict[str, float]]]:
+        """Once the ladder has been climbed, the games and the scores on it of nets that came too early for it."""
+        unrated, self._unrated = self._unrated, []
+        for each in unrated:
+            yield each.games, self._climb(each)
+
+    def _climb(self, now: Self) -> dict[str, float]:
+        return self.ladder.scores(CompiledSide(now.evaluator), now.evaluator)
 
     def earlier(self, games: int) -> Self | None:
         """The last of the selves with at most half so many games."""
