@@ -42,6 +42,7 @@ from benchmarks import (
     solving,
     speed,
     strength,
+    triangles,
     web,
 )
 from benchmarks.harness import BENCHMARKS, BenchmarkError, Settings
@@ -65,6 +66,7 @@ MODULES = (
     own_nets,
     ranks,
     strength,
+    triangles,
     accuracy,
     against,
     faults,
