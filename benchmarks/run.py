@@ -45,6 +45,7 @@ from benchmarks import (
     solving,
     speed,
     strength,
+    triangles,
     web,
 )
 from benchmarks.harness import BENCHMARKS, BenchmarkError, Settings
@@ -70,6 +71,7 @@ MODULES = (
     own_nets,
     ranks,
     strength,
+    triangles,
     accuracy,
     against,
     faults,

@@ -32,6 +32,7 @@ SMALL = {
     "all2": ["policy.batch_games=2", "policy.critic=all-1"],
     "triangle-leouski": ["net.maps=1", "leouski.exact_below=4"],
     "champion": ["init=", "net.tuples=edges", "net.dim=4", "net.heads=3", "searched.minibatch=64", *GAMES],
+    "triangle-searched": ["net.maps=2", "searched.minibatch=64", *GAMES],
     "triangle": ["net.maps=2", "td.exact_empties=4"],
 }
 """What makes a preset quick, besides few games and short tuples."""

@@ -325,6 +325,16 @@ def test_the_symmetric_triangle_net_has_them_all(name):
     assert all(is_invariant(net, k) for k in range(8))
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_staged_triangle_net_that_says_nothing_can_still_learn(symmetric):
+    net = random_net({"kind": "staged", "net": {"kind": "triangle", "maps": 96, "symmetric": symmetric}})
+    net.say_nothing()
+    values = net(*as_tensors(positions()))
+    assert torch.equal(values, torch.zeros_like(values))
+    (values - 0.5).square().sum().backward()
+    assert all((inner.outputs.grad != 0).any() for inner in net.nets)
+
+
 def test_the_triangle_net_without_biases_is_odd():
     mover, opponent, _ = as_tensors(positions())
     for empties, odd in ((False, True), (True, False)):

@@ -50,6 +50,10 @@ PRESETS: dict[str, tuple[str, ...]] = {
         "searched.depth=[1, 2]", "searched.solve=6", "searched.latest=10", "searched.passes=[2]",
         "searched.minibatch=128",
     ),
+    "triangle-searched": (
+        "init=", "net.maps=2", "searched.positions=[2500]", "searched.depth=[1]", "searched.solve=6",
+        "searched.latest=10", "searched.passes=[2]", "searched.minibatch=128",
+    ),
 }  # fmt: skip
 """Each preset, as small as it can be."""
 IN_RANKS = ("quick", "ntuple", "league", "embedding", "triangle", "own", "champion")

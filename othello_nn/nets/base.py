@@ -104,6 +104,9 @@ class Net(nn.Module):
         """Start afresh, with the parameters where they are."""
         raise NotImplementedError
 
+    def say_nothing(self) -> None:
+        """After ``reset_parameters``: begin with the value 0, for nets that could begin far from it."""
+
     def discs(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor | None = None) -> Tensor:
         """The expected final margin for the mover ``[N]``, unbounded.
 

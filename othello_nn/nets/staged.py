@@ -78,6 +78,10 @@ class Staged(Net):
         if self.gate == "network":
             self._reset_gate(generator)
 
+    def say_nothing(self) -> None:
+        for net in self._inner:
+            net.say_nothing()
+
     def _reset_gate(self, generator: torch.Generator | None) -> None:
         bound = 128**-0.5
         with torch.no_grad():

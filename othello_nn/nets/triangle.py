@@ -29,6 +29,7 @@ class TriangleNet(Net):
     """Hidden units ``[maps, 8]`` over inputs +1 mover, −1 opponent, 0 empty. Its options are ``TriangleOptions``."""
 
     _spread: Tensor
+    _squares: Tensor
 
     def __init__(self, **given: Any):
         options = TriangleOptions(**given)
@@ -41,6 +42,7 @@ class TriangleNet(Net):
         self.outputs = nn.Parameter(torch.empty(units))
         self.output_bias = nn.Parameter(torch.empty(()))
         squares = torch.tensor(TRIANGLES)  # [8, 10]
+        self.register_buffer("_squares", squares.reshape(-1), persistent=False)
         spread = (squares.unsqueeze(-1) == torch.arange(64)).to(self.weights.dtype)
         self.register_buffer("_spread", spread, persistent=False)  # [8, 10, 64]
         self.reset_parameters()
@@ -50,19 +52,33 @@ class TriangleNet(Net):
             for parameter in self.parameters():
                 parameter.uniform_(-1, 1, generator=generator)
 
+    def say_nothing(self) -> None:
+        """No output weights. Those that start within ±1 add up: with many maps to values near ±1, where the squash is
+        flat and hardly anything is learnt, above all by symmetric nets early in a game, when all triangles look alike.
+        """
+        with torch.no_grad():
+            self.outputs.zero_()
+            self.output_bias.zero_()
+
     def discs(self, mover: Tensor, opponent: Tensor, black_to_move: Tensor | None = None) -> Tensor:
         board = boards(mover, opponent, self.weights.dtype)
+        return self.scale * ((self._tied(board) if self.symmetric else self._untied(board)) + self.output_bias)
+
+    def _untied(self, board: Tensor) -> Tensor:
         # The shared weights are spread over the whole board: one product with [64, 8 · maps] is faster than
         # picking ten squares of each triangle, though most of it is multiplying by zero.
         units = board @ self._matrix(self.weights.narrow(1, 0, 10))
         if self.empties:
             units = units + (1 - board.abs()) @ self._matrix(self.weights.narrow(1, 10, 10))
-        hidden = squash(units + self._of_units(self.biases))
-        return self.scale * (hidden @ self._of_units(self.outputs) + self.output_bias)
+        return squash(units + self.biases.reshape(-1)) @ self.outputs.reshape(-1)
 
-    def _of_units(self, parameter: Tensor) -> Tensor:
-        """``[maps · 8]``, a number for each hidden unit."""
-        return (parameter.unsqueeze(1).expand(-1, 8) if self.symmetric else parameter).reshape(-1)
+    def _tied(self, board: Tensor) -> Tensor:
+        # All triangles are rows of the same product here: picking squares pays, more so the more maps there are.
+        inputs = board.index_select(1, self._squares).view(-1, 10)
+        if self.empties:
+            inputs = torch.cat((inputs, 1 - inputs.abs()), 1)
+        hidden = squash(torch.addmm(self.biases, inputs, self.weights.t()))
+        return (hidden @ self.outputs).view(-1, 8).sum(1)
 
     def _matrix(self, weights: Tensor) -> Tensor:
         """``[64, maps · 8]`` from ``[maps, 10]``."""

@@ -213,6 +213,7 @@ class SearchedLearner(Learner):
         else:
             self._net = self.net().cpu()
         if not isinstance(self._net, NTupleNet):
+            self._net.say_nothing()
             self._fit = ModuleFit(self._net, self.device)
         elif self.device == "cpu":
             self._fit = CompiledFit(self._net, self.options.minibatch, self.threads)
@@ -421,6 +422,10 @@ class SearchedLearner(Learner):
         data, self._data, self._order = self._data, None, None
         self.fitting, self.learnt, self._count = False, 0, 0
         self.generation += 1
+        self._fit_searches(data)
+
+    def _fit_searches(self, data: Data | None) -> None:
+        """ProbCut for the net, and what its scores mean."""
         try:
             seed = seed_of(self.config.seed, self.generation, 3)
             self.probcut = fit_evaluator(self._leaf_evaluator(), **PROBCUT, seed=seed).numbers()

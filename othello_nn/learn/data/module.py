@@ -43,7 +43,7 @@ class ModuleFit:
         self._weights = parameters_to_vector(net.parameters()).detach().clone()
         vector_to_parameters(self._weights, net.parameters())  # views: what moves here moves the net
         self._first, self._second = torch.zeros_like(self._weights), torch.zeros_like(self._weights)
-        self._updates = 0
+        self._updates, self._device = 0, device
         weights, first, second = (each.cpu().numpy().copy() for each in self._tensors)
         self.vectors = Moved(weights, first, second, np.zeros(1, np.int64))
 
@@ -93,7 +93,10 @@ class ModuleFit:
         return torch.cat(found).cpu().numpy()
 
     def _sent(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self._weights.device, non_blocking=True)
+        tensor = torch.from_numpy(array)
+        if self._device.startswith("cuda"):
+            return tensor.pin_memory().to(self._device, non_blocking=True)
+        return tensor.to(self._device)
 
 
 def _within(discs: Tensor) -> Tensor:
