@@ -214,6 +214,7 @@ def test_states_of_another_shape_are_refused(tmp_path):
     ("net", "message"),
     [
         ({"kind": "dense"}, "dense nets cannot be compiled"),
+        ({"kind": "staged", "net": {"kind": "triangle"}, "centres": [4, 19, 34, 49, 64]}, "at most 4 nets"),
         ({"kind": "ntuple", "tuples": "edges", "view": "negation"}, "must not look at the colour"),
     ],
 )

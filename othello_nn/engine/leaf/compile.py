@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from othello_nn.checkpoint import UNIT, Checkpoint, Checks, check_positions
-from othello_nn.engine.leaf.blended import BlendedEvaluator
+from othello_nn.engine.leaf.blended import NETS, BlendedEvaluator
 from othello_nn.engine.leaf.embedded import DIMS, EmbeddedEvaluator, Head, quantised
 from othello_nn.engine.leaf.fusion import fusion_of
 from othello_nn.engine.leaf.shapes import TRIANGLE, Placement, Shapes, stages_of_empties
@@ -253,6 +253,8 @@ def _refusal(options: NetOptions) -> str:
     if isinstance(options, StagedOptions):
         if options.gate == "network":
             return "a staged net whose gate is a network cannot be compiled"
+        if len(options.centres) > NETS:
+            return f"at most {NETS} nets can be blended, not {len(options.centres)}"
         if isinstance(options.net, StagedOptions) or getattr(options.net, "dim", 1) > 1:
             return "only staged nets of triangle nets or of n-tuple nets with dim=1 can be compiled"
         return _refusal(options.net)
