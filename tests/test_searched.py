@@ -248,7 +248,7 @@ def test_triangles_learn_from_the_same_positions(tmp_path):
         ("init=nobody", "init: there is no net 'nobody'"),
         ("init=coloured.safetensors", "looks at the colour to move; searched games need one that does not"),
         ("searched.folder=taken/here", "Not a directory"),
-        ("net.heads=1", "only n-tuple nets with dim > 1, several heads and one stage are fitted"),
+        ("net.heads=1", "only n-tuple nets with dim > 1, several heads and no shared row are fitted"),
     ],
 )
 def test_what_is_wrong_is_said_before_there_is_a_run(setting, message, tmp_path, monkeypatch, capfd):

@@ -12,6 +12,7 @@ from othello_nn.fit.tool import tell
 from othello_nn.game.position import Position
 from othello_nn.kernels.parallel import in_threads, parts_of
 
+TOO_FEW = "too few positions to calibrate an evaluator's scores; they stay as they are"
 TABLE_MB = 4.0
 PORTION = 500
 # What is known before anything was measured: that the line is the score itself, but for so much. Where there are few
@@ -69,7 +70,7 @@ def fit_calibration(
         # With fewer empties than the first knot a line would lean towards positions that are solved in no time.
         known = np.flatnonzero(~np.isnan(scores[:, depth]) & (empties >= KNOTS[0]))
         if len(known) < 100:
-            raise FitError("too few positions to calibrate an evaluator's scores; they stay as they are")
+            raise FitError(TOO_FEW)
         rows, said = terms(scores[known, depth], empties[known]), scores[known, depth]
         lines.append(_line(rows, margins[known] - said))
     return Calibration(np.array(lines))

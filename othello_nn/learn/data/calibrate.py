@@ -21,7 +21,8 @@ from othello_nn.engine.calibration import Calibration
 from othello_nn.engine.leaf.compile import compile_checkpoint
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.errors import OthelloError
-from othello_nn.fit.calibration import fit_calibration, proven
+from othello_nn.fit.calibration import TOO_FEW, fit_calibration, proven
+from othello_nn.fit.probcut import FitError
 from othello_nn.fit.tool import add_numbers, exit_code, parser_of, tell
 from othello_nn.learn.data.labels import empties_of, firsts, later_records
 from othello_nn.learn.data.searched import Play, searched_games
@@ -55,6 +56,8 @@ def calibrated(
 ) -> Calibration:
     """What the evaluator's scores mean, by the games in ``records``, which it has not learnt from."""
     rows, ends = chosen(records, new, count)
+    if len(rows) == 0:
+        raise FitError(TOO_FEW)
     (movers, opponents), (last_movers, last_opponents) = (
         [records[name][those] for name in ("mover", "opponent")] for those in (rows, ends)
     )
