@@ -53,6 +53,8 @@ def fit_calibration(
 ) -> Calibration:
     """Least squares of the results over the scores, for each depth, held back by what is likely before; stderr is told
     how far it is."""
+    if len(movers) == 0:
+        raise FitError(TOO_FEW)
     parts = parts_of(len(movers), PORTION)
     evaluator.laid_out()
     found: list[np.ndarray] = []

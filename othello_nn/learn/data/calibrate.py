@@ -21,11 +21,11 @@ from othello_nn.engine.calibration import Calibration
 from othello_nn.engine.leaf.compile import compile_checkpoint
 from othello_nn.engine.leaf.tables import LeafEvaluator
 from othello_nn.errors import OthelloError
-from othello_nn.fit.calibration import TOO_FEW, fit_calibration, proven
-from othello_nn.fit.probcut import FitError
+from othello_nn.fit.calibration import fit_calibration, proven
 from othello_nn.fit.tool import add_numbers, exit_code, parser_of, tell
 from othello_nn.learn.data.labels import empties_of, firsts, later_records
 from othello_nn.learn.data.searched import Play, searched_games
+from othello_nn.learn.data.store import ASIDE, EXACT
 from othello_nn.options import Whole
 from othello_nn.resources import find_net
 
@@ -40,28 +40,31 @@ NUMBERS = {
 }
 
 
-def chosen(records: np.ndarray, new: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of some ``new`` records of games, at most ``count``, all stages alike, and for each the row of the record
-    whose proven value tells what it is worth (``later_records``)."""
-    ends = later_records(records, PROVEN)
+def chosen(records: np.ndarray, new: np.ndarray, count: int) -> np.ndarray:
+    """Rows of some ``new`` records, at most ``count``, all stages alike; not those beside a game, whose result nobody
+    knows."""
     empties, rng = empties_of(records), np.random.default_rng(0)
-    empties[~new | (ends < 0)] = -1
+    empties[~new | (records["flags"] & (ASIDE | EXACT) == ASIDE)] = -1
     each = count // 60
-    rows = np.concatenate([rng.permutation(np.flatnonzero(empties == number))[:each] for number in range(61)])
-    return rows, ends[rows]
+    return np.concatenate([rng.permutation(np.flatnonzero(empties == number))[:each] for number in range(61)])
 
 
 def calibrated(
     evaluator: LeafEvaluator, records: np.ndarray, new: np.ndarray, count: int, threads: int = 1
 ) -> Calibration:
-    """What the evaluator's scores mean, by the games in ``records``, which it has not learnt from."""
-    rows, ends = chosen(records, new, count)
-    if len(rows) == 0:
-        raise FitError(TOO_FEW)
-    (movers, opponents), (last_movers, last_opponents) = (
-        [records[name][those] for name in ("mover", "opponent")] for those in (rows, ends)
-    )
-    margins = proven(evaluator, last_movers, last_opponents, threads)
+    """What the evaluator's scores mean, by the games in ``records``, which it has not learnt from.
+
+    A position is worth what the solver says of a later one of its game (``later_records``), or, where there is none,
+    its result.
+    """
+    rows = chosen(records, new, count)
+    ends = later_records(records, PROVEN)[rows]
+    solved = ends >= 0
+    margins = records["margin"][rows].astype(np.float32)
+    if solved.any():
+        last = records[ends[solved]]
+        margins[solved] = proven(evaluator, last["mover"].copy(), last["opponent"].copy(), threads)
+    movers, opponents = (records[name][rows] for name in ("mover", "opponent"))
     return fit_calibration(evaluator, movers, opponents, margins, threads)
 
 
