@@ -176,22 +176,23 @@ def iago_matches(settings: Settings) -> Report:
 
 
 LEOUSKI_WINS = 54  # of 60, by his best net
+LEOUSKI_PLAY = "depth=2,solve=10"
 
 
-@benchmark("leouski-match", "Leouski's test: the triangle net from his 60 openings against a mobility program")
+@benchmark("leouski-match", "Leouski's test: the triangle nets from his 60 openings against a mobility program")
 def leouski_match(settings: Settings) -> Report:
     openings = make_openings("leouski60", None)[: settings.size(60, 2)]
-    net, rivals = "triangle:depth=2,solve=10", ("wystan:depth=1", "wystan:depth=2", "wystan:depth=2,solve=10")
-    results = {rival: _match(net, rival, openings) for rival in rivals}
+    nets, rivals = ("triangle", "triangle-searched"), ("wystan:depth=1", "wystan:depth=2", "wystan:depth=2,solve=10")
+    results = {(net, rival): _match(f"{net}:{LEOUSKI_PLAY}", rival, openings) for net in nets for rival in rivals}
     rows = []
-    for rival, result in results.items():
+    for (net, rival), result in results.items():
         black = sum(one.margin > 0 for one in result.played if one.a_is_black)
         won = f"{60 * result.wins / result.games:.1f}"
         cells = (black, result.wins - black, won, f"{result.score:.3f}", _interval(*result.interval))
-        rows.append((f"`{rival}`", *map(str, cells)))
-    header = (f"`{net}` against", "won as black", "as white", "won of 60", "score", "95%")
-    values = {rival: _figures(result) for rival, result in results.items()}
-    equal = results["wystan:depth=2"]
+        rows.append((f"`{net}`", f"`{rival}`", *map(str, cells)))
+    header = (f"`{LEOUSKI_PLAY}`", "against", "won as black", "as white", "won of 60", "score", "95%")
+    values = {f"{net} against {rival}": _figures(result) for (net, rival), result in results.items()}
+    equal = results["triangle-searched", "wystan:depth=2"]
     won = 60 * equal.wins / equal.games
     failure = None if settings.quick or won >= LEOUSKI_WINS else f"at equal depth the net won only {won:.1f} of 60"
     return Report(won, "games of 60", markdown_table(header, rows), values, {"games": 120}, failure)

@@ -98,7 +98,7 @@ def test_runs_in_another_folder(here):
         ("qick-1", "there is no net 'qick-1'; did you mean 'quick-1'?"),
         (
             "zzz",
-            "there is no net 'zzz'; choose from all2, champion, league, triangle, quick-1, "
+            "there is no net 'zzz'; choose from all2, champion, league, triangle-searched, triangle, quick-1, "
             "a path that ends in .safetensors",
         ),
         ("runs/quick-2", "there is no net at 'runs/quick-2'"),

@@ -37,6 +37,7 @@ _SHIPPED = {
     "league": "the Othello League's specialist, which knows how to beat swh at depth=1 and little else",
     "all2": "the n-tuple paper's 288 weights, beyond its record against swh at depth=1, and for nothing else",
     "triangle": "Leouski's triangle net with application coefficients",
+    "triangle-searched": "the same with more maps, learnt from searched games: for depth=2 and more, not for depth=1",
 }
 DEFAULT_SECONDS = 0.1
 """Time for a move of a searching player without limits and without a clock: matches should not take hours."""
