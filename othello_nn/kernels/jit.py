@@ -29,7 +29,7 @@ from typing import Any
 import numba
 from numba.core import caching, typeinfer
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.registry import CPUDispatcher
 
 PACKAGE = Path(__file__).resolve().parent.parent
 OWNER = "package.txt"
@@ -207,13 +207,6 @@ def _cache(function):
         _announce()
         return caching.NullCache()
     return _KernelCache(function)
-
-
-@functools.cache
-def make_ready() -> None:
-    """What Numba does once before it loads anything, a tenth of a second. A thread can do it beside something else."""
-    with global_compiler_lock:
-        cpu_target.target_context.refresh()
 
 
 class _Typed(CPUDispatcher):

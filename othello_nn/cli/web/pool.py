@@ -10,7 +10,6 @@ A task is a generator. It does a stretch of work, asking now and then whether it
 
 from __future__ import annotations
 
-import importlib
 import os
 import random
 import sys
@@ -177,8 +176,6 @@ class Bench:
 def make_warm(spec: str) -> Player:
     """A player ready to think. One that cannot look as far as asked, since its net judges positions after its own move
     only, looks one ply ahead."""
-    importlib.import_module("othello_nn.engine")  # as a whole, before two threads need parts of it
-    threading.Thread(target=make_compiler_ready, name="compiler", daemon=True).start()  # while the net is read
     try:
         player = make_player(spec, random.Random(), seconds=SEARCH_SECONDS)
     except PlayerError as error:
@@ -188,12 +185,6 @@ def make_warm(spec: str) -> Player:
             raise error from None
     player.warm_up()
     return player
-
-
-def make_compiler_ready() -> None:
-    from othello_nn.kernels.jit import make_ready
-
-    make_ready()
 
 
 def step_back() -> None:
