@@ -25,7 +25,7 @@ WAIT_MS = 300_000
 
 def main(path: str) -> int:
     driver, browser = launch_chromium()
-    process, port, _ = start_server()
+    process, port = start_server()
     try:
         context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         for key, value in {"values": "true", "other": '"iago"'}.items():
