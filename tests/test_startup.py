@@ -109,7 +109,7 @@ def forget() -> None:
     importlib.invalidate_caches()
     jit.package_stamp.cache_clear()
     jit.cache_folder.cache_clear()
-    jit._announce.cache_clear()
+    jit._say.cache_clear()
 
 
 def import_outer():

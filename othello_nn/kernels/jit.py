@@ -21,7 +21,7 @@ import os
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -93,8 +93,25 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:12]
 
 
-@functools.cache
+_when_compiling: Callable[[], None] | None = None
+
+
+def when_compiling(act: Callable[[], None] | None) -> None:
+    """Call this once, as soon as anything has to be compiled; None takes that back."""
+    global _when_compiling
+    _when_compiling = act
+
+
 def _announce() -> None:
+    global _when_compiling
+    _say()
+    act, _when_compiling = _when_compiling, None
+    if act is not None:
+        act()
+
+
+@functools.cache
+def _say() -> None:
     when = "first run only" if cache_folder() is not None else "every run: there is no folder to keep the code in"
     print(f"compiling ({when}) …", file=sys.stderr, flush=True)
 

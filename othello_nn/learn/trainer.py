@@ -24,13 +24,14 @@ from typing import Any
 import numpy as np
 
 from othello_nn.checkpoint import Checkpoint
-from othello_nn.engine.leaf.compile import ColouredEvaluator, CompileError, compile_checkpoint
+from othello_nn.engine.leaf.compile import ColouredEvaluator, CompileError, compile_checkpoint, why_not_compiled
 from othello_nn.errors import OthelloError
 from othello_nn.fit.probcut import FitError, fit_watched
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import Learner, TrainingError, is_out_of_memory, origin
 from othello_nn.learn.runs import Run, versions
 from othello_nn.learn.td.statistics import LateMetrics
+from othello_nn.learn.watch.ahead import LADDER, SEARCH, CompiledAhead
 from othello_nn.learn.watch.curves import curve, find_curve
 from othello_nn.learn.watch.ladder import ELO, rungs
 from othello_nn.learn.watch.logger import Logger, Silence
@@ -188,6 +189,7 @@ class Trainer:
         self._probcut: np.ndarray | None = None
         self._metrics: Mapping[str, float] = {}
         self._origin = origin(self.config)
+        self._ahead: CompiledAhead | None = None
         self._open = ExitStack()
         self._logger: Any = Silence()
         self._bar: Progress | None = None
@@ -224,6 +226,10 @@ class Trainer:
 
     def _begin(self) -> None:
         self.run.clean()
+        if self.config.measure.probcut and not why_not_compiled(self.learner.net().config):
+            ahead = self._ahead = CompiledAhead(lambda: self.checkpoint(0.0))
+            self._open.callback(ahead.close)
+            self.strength.ladder.wait = lambda: ahead.wait(LADDER)
         self._logger = Logger(self.run.folder, self.learner.games)
         self.strength.remember(self.learner)
         if not self.learner.games:
@@ -409,6 +415,8 @@ class Trainer:
             evaluator = compile_checkpoint(made, self.run.name)
             if isinstance(evaluator, ColouredEvaluator):  # ProbCut is for one evaluator, not for two
                 return
+            if self._ahead is not None:
+                self._ahead.wait(SEARCH)
             how = PROBCUT_DEPTH, PROBCUT_SOLVE, self.config.seed
             found = fit_watched(evaluator, positions, *how, self._tell_fitted)
         except (CompileError, _StoppedError):  # a net of the user's own, or one that is wanted now

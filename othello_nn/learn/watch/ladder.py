@@ -81,11 +81,13 @@ class Ladder:
         self._ended, self._took = -math.inf, 0.0
         self._making: threading.Thread | None = None
         self._given_up = False
+        self.wait: Callable[[], None] = lambda: None
+        """Called between two things that may have to be compiled: another process may be about to have made them."""
 
     def prepare(self, evaluator: Evaluator | None) -> None:
         """Begin to make what is needed to measure nets like this one."""
         if self._making is None:
-            self._making = threading.Thread(target=self._make, args=(evaluator,), name="ladder")
+            self._making = threading.Thread(target=self.make, args=(evaluator,), name="ladder")
             self._making.start()
             self._making.join(PATIENCE)
 
@@ -93,7 +95,8 @@ class Ladder:
         """Nobody will ask any more."""
         self._given_up = True
 
-    def _make(self, evaluator: Evaluator | None) -> None:
+    def make(self, evaluator: Evaluator | None) -> None:
+        """Compile, or load, all that is needed to measure nets like this one."""
         start = Boards.of([Position.start()])
         wanted: list[Callable[[], CompiledSide]] = [partial(rung, name) for name in rungs()]
         if evaluator is not None:
@@ -102,6 +105,7 @@ class Ladder:
         for make in wanted:
             if not self._given_up:
                 make().squares(start.movers, start.opponents, True, np.zeros(1, np.uint64))
+                self.wait()
 
     @property
     def climbed(self) -> bool:
