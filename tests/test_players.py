@@ -279,3 +279,13 @@ def test_a_clock_is_respected(spec):
 
 def test_search_players_use_mobility_by_name():
     assert make_player("mobility:depth=1").engine.evaluator == Mobility()
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [("iago:trust=1.2", "no ProbCut was fitted"), ("champion:depth=2,probcut=off,trust=1.2", "probcut is off")],
+)
+def test_trust_in_a_probcut_that_is_not_there_is_refused(spec, reason):
+    with pytest.raises(PlayerError, match=reason):
+        make_player(spec)
+    assert make_player("champion:depth=2,trust=1.2").choose(Position.start().play("f5")).depth == 2

@@ -229,6 +229,11 @@ class Engine:
         return self._batched is not None
 
     @property
+    def is_selective(self) -> bool:
+        """Whether searches of the midgame leave anything out: ProbCut was fitted to the evaluator, and is wanted."""
+        return self._probcut is not None
+
+    @property
     def confidence(self) -> float:
         """How likely a search of the midgame is to find what one of full width would: 1 without ProbCut."""
         deviations = SELECTIVITY_LEVELS[self._level(DEPTH_LEVEL)]

@@ -62,6 +62,9 @@ class SearchPlayer(BasePlayer):
             self.engines = (Engine(white, options), Engine(black, options))
         else:
             self.engines = (Engine(evaluator, options),) * 2
+        if spec.trust is not None and not self.engine.is_selective:
+            reason = "probcut is off" if spec.probcut is False else "no ProbCut was fitted to it"
+            raise PlayerError(f"trust={spec.trust:g} says nothing for {spec.name}: {reason}; leave it out")
         self.evaluator = evaluator
         self._spec_book, self.margin_discs = spec.book, spec.margin or 0.0
         self.book: OpenBook | None = None
