@@ -42,8 +42,8 @@ def launch_chromium() -> Any:
     return driver, driver.chromium.launch(executable_path=path, args=list(FLAGS))
 
 
-# The moment at which the page shows four of a kind, by the clock that Python reads, too. A locator of Playwright's looks
-# again after up to half a second, and would measure that.
+# The moment at which the page shows four of a kind, by the clock that Python reads, too. A locator of Playwright's
+# looks again after up to half a second, and would measure that.
 _SHOWN = """(() => {
     localStorage.setItem("othello.values", "true");
     window.shown = {};

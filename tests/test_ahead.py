@@ -41,10 +41,12 @@ def test_what_is_made_is_waited_for_once_and_the_rest_is_given_up(program, tmp_p
     made.wait(LADDER)
     made.wait(LADDER)
     process = made._process
-    assert process is not None and process.poll() is None
+    assert process is not None
+    assert process.poll() is None
     started = time.monotonic()
     made.close()
-    assert process.poll() is not None and time.monotonic() - started < 60
+    assert process.poll() is not None
+    assert time.monotonic() - started < 60
     made.wait(SEARCH)  # comes back at once
 
 
