@@ -77,7 +77,7 @@ def champion_match(settings: Settings) -> Report:
     revision = settings.revision or BEFORE
     net = str(settings.checkpoint)
     with tempfile.TemporaryDirectory() as folder:
-        rival = _champion_of(revision, Path(folder))
+        rival = champion_of(revision, Path(folder))
         one_ply = make_openings("random:7", settings.size(1000, 4), SEED)
         timed = make_openings("random:8", settings.size(200, 2), SEED, balance=BALANCE)
         results = {
@@ -111,7 +111,7 @@ def champions(settings: Settings) -> Report:
     cells: list[list[str]] = [[] for _ in names]
     with tempfile.TemporaryDirectory() as folder:
         nets = [
-            str(settings.checkpoint if revision is None else _champion_of(revision, Path(folder)))
+            str(settings.checkpoint if revision is None else champion_of(revision, Path(folder)))
             for revision in CHAMPIONS.values()
         ]
         for rung, (limit, plies, count, balance) in RUNGS.items():
@@ -133,7 +133,7 @@ def champions(settings: Settings) -> Report:
     return Report(last[-1] - last[0], "Elo at 1-ply over the first", markdown_table(header, rows), values, games)
 
 
-def _champion_of(revision: str, folder: Path) -> Path:
+def champion_of(revision: str, folder: Path) -> Path:
     """The file of an earlier champion."""
     name = f"{revision}:checkpoints/{BEST}.safetensors"
     done = subprocess.run(["git", "-C", str(ROOT), "show", name], capture_output=True, check=False)

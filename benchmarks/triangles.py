@@ -59,7 +59,7 @@ def triangle_nets(settings: Settings) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) if settings.quick else FOLDER
         for name, (net, changes) in NETS.items():
-            learner, error = _fitted(net, changes, kept, settings)
+            learner, error = fitted(net, changes, kept, settings)
             known, other = (
                 _match(learner.net(), openings, settings) for openings in (("leouski60", None), OTHER_OPENINGS)
             )
@@ -93,7 +93,7 @@ class Fit(SearchedLearner):
         pass
 
 
-def _fitted(net: dict[str, Any], changes: tuple[str, ...], folder: Path, settings: Settings) -> tuple[Fit, float]:
+def fitted(net: dict[str, Any], changes: tuple[str, ...], folder: Path, settings: Settings) -> tuple[Fit, float]:
     """The learner after its run, and its last test error. The first of them makes the positions of all."""
     positions, depth = settings.size(1_500_000, 1_500), settings.size(6, 1)
     size = [f"searched.positions=[{positions}]", f"searched.depth=[{depth}]", f"searched.passes=[{PASSES}]"]
