@@ -1,18 +1,18 @@
 """Exact scores: the endgame kernels and `Engine.solve` against plain negamax, on tens of thousands of positions.
 
-The oracle is compiled too, or it would allow only hundreds; it shares no code with the package and is compared with
-`rules.solve` first.
+The oracle (`benchmarks/faults/solver.py`) is compiled too, or it would allow only hundreds; it shares no code with the
+package and is compared with `rules.solve` first.
 """
 
 import os
 import random
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
 from strategies import endings, scattered
 
+from benchmarks.faults.solver import negamax
 from othello_nn.engine import Engine, Limit, Options, solve
 from othello_nn.engine.endgame import end_node
 from othello_nn.engine.last import last1, last2, last3, last4, last_squares
@@ -23,60 +23,10 @@ from othello_nn.game.formats.obf import parse_obf
 from othello_nn.game.rules import FULL_MASK, squares_in
 
 word = np.uint64
-ONE = np.uint64(1)
 SMALL = Options(table_mb=1)
 
 
 # --- the oracle ------------------------------------------------------------------------------------------------------
-
-
-@numba.njit
-def plain_flips(mover, opponent, square):
-    flips = np.uint64(0)
-    for row_step in range(-1, 2):
-        for column_step in range(-1, 2):
-            row, column = square // 8 + row_step, square % 8 + column_step
-            run = np.uint64(0)
-            while 0 <= row < 8 and 0 <= column < 8:
-                bit = ONE << np.uint64(8 * row + column)
-                if not opponent & bit:
-                    if mover & bit:
-                        flips |= run
-                    break
-                run |= bit
-                row, column = row + row_step, column + column_step
-    return flips
-
-
-@numba.njit
-def plain_count(mask):
-    count = 0
-    while mask:
-        mask &= mask - ONE
-        count += 1
-    return count
-
-
-@numba.njit  # not cached: Numba's cache is unsound for recursion
-def negamax(mover, opponent, alpha, beta, prune, passed):
-    """Score of best play. Without `prune` every line is played out; with it this is alpha-beta and nothing more."""
-    best = np.int64(-99)
-    for square in range(64):
-        bit = ONE << np.uint64(square)
-        flips = np.uint64(0) if (mover | opponent) & bit else plain_flips(mover, opponent, square)
-        if flips:
-            low = max(alpha, best)
-            best = max(best, -negamax(opponent ^ flips, mover | flips | bit, -beta, -low, prune, False))
-            if prune and best >= beta:
-                return best
-    if best > -99:
-        return best
-    if not passed:
-        return -negamax(opponent, mover, -beta, -alpha, prune, True)
-    mine, theirs = plain_count(mover), plain_count(opponent)
-    if mine == theirs:
-        return np.int64(0)
-    return np.int64(64 - 2 * theirs if mine > theirs else 2 * mine - 64)
 
 
 def true_score(mover: int, opponent: int) -> int:

@@ -44,7 +44,8 @@ def _count(mask):
 
 @numba.njit  # not cached: Numba's cache is unsound for recursion
 def negamax(mover, opponent, alpha, beta, prune, passed):
-    """The score of best play, in discs, empties to the winner."""
+    """Score of best play, in discs, empties to the winner. Without ``prune`` every line is played out; with it this is
+    alpha-beta and nothing more."""
     best = np.int64(-99)
     for square in range(64):
         bit = ONE << np.uint64(square)
