@@ -1,4 +1,4 @@
-"""The opening book at a million positions, and under kill −9."""
+"""The opening book at a million positions, what it is worth, and under kill −9."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness import ROOT, Report, Settings, benchmark, markdown_table
+from othello_nn.arena.match import MatchResult, play_match
+from othello_nn.arena.openings import Opening
 from othello_nn.book import Book, Judgement
-from othello_nn.book.canonical import Key, canonical, canonical_masks, children
+from othello_nn.book.canonical import Key, canonical, canonical_masks, children, discs_of, position_of
 from othello_nn.book.store import Node, Store
 from othello_nn.game.position import Position
+from othello_nn.resources import BEST, BOOK, CHECKPOINTS
 
 POSITIONS, ASKED, OPENED = 1_000_000, 2_000, 5
 KILLS, GAME_PLIES = 50, 24
+MATCHES = {"6 to 8": (6, 8), "9 to 11": (9, 11), "12 to 15": (12, 15)}
+"""Where the matches begin: all positions of the book with so many discs, but no more than ``MOST_OPENINGS`` of them."""
+MATCH_DEPTHS, MOST_OPENINGS, BALANCE = (4, 8), 250, 6.0
 OPEN_BAR, ANSWER_BAR = 0.2, 1e-3
 OPENING = """
 import json, sys, time
@@ -105,6 +111,47 @@ def book(settings: Settings) -> Report:
     found = {"open_seconds": opened, "best_seconds": best, "moves_seconds": moves, "moves_99_seconds": slowest}
     failure = "slower than the bar" if slow and not settings.quick else None
     return Report(opened, "s", table, found, {"positions": count, "megabytes": megabytes}, failure)
+
+
+# --- what it is worth -------------------------------------------------------------------------------------------------
+
+
+def openings_in_book(fewest: int, most: int, count: int) -> list[Opening]:
+    """So many of the positions of the program's book with such a number of discs, nearly even ones."""
+    store = Store(CHECKPOINTS / BOOK)
+    nodes = sorted((key, node) for key, node in store.items() if fewest <= discs_of(key) <= most)
+    store.close()
+    even = [key for key, node in nodes if abs(node.value) <= BALANCE and position_of(key).legal_mask]
+    return [Opening(position_of(key)) for key in random.Random(0).sample(even, min(count, len(even)))]
+
+
+@benchmark("book-match", "the champion with the program's book against itself without, from positions of the book")
+def book_match(settings: Settings) -> Report:
+    """An opening is one draw, worth the mean of its two games: the interval is that of a mean of such draws."""
+    rows, values, jobs = [], {}, os.cpu_count() or 1
+    book_file = CHECKPOINTS / BOOK
+    for depth in MATCH_DEPTHS[: settings.size(len(MATCH_DEPTHS), 1)]:
+        for name, (fewest, most) in MATCHES.items():
+            openings = openings_in_book(fewest, most, settings.size(MOST_OPENINGS, 2))
+            player = f"{BEST}:depth={depth}"
+            result = play_match(f"{player},book={book_file}", player, openings, jobs=1 if settings.quick else jobs)
+            low, high = _interval(result)
+            cells = f"{result.wins}, {result.draws}, {result.losses}", f"{result.score:.3f}", f"{low:.3f} to {high:.3f}"
+            rows.append((f"`{player}`", f"{len(openings)} with {name}", *cells))
+            facts = {"score": result.score, "low": low, "high": high, "games": result.games}
+            values[f"depth {depth}, {name} discs"] = facts
+    header = ("player", "openings, by discs", "won, drawn, lost", "score with the book", "95%")
+    first = next(iter(values.values()))["score"]
+    return Report(first, "score", markdown_table(header, rows), values, {"balance_discs": BALANCE})
+
+
+def _interval(result: MatchResult) -> tuple[float, float]:
+    points: dict[int, list[float]] = {}
+    for one in result.played:  # two in a row are from one opening
+        points.setdefault(one.number // 2, []).append(0.5 + 0.5 * ((one.margin > 0) - (one.margin < 0)))
+    means = [statistics.mean(some) for some in points.values()]
+    half = 1.96 * statistics.stdev(means) / len(means) ** 0.5 if len(means) > 1 else 0.5
+    return statistics.mean(means) - half, statistics.mean(means) + half
 
 
 # --- kill −9 ---------------------------------------------------------------------------------------------------------
