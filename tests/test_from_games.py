@@ -217,3 +217,10 @@ def test_from_the_command_line_to_a_player(tmp_path, monkeypatch, capsys):
     config = json.loads((tmp_path / "runs" / "a" / "config.json").read_text())
     assert config["searched"]["games"] == str(tmp_path / "games.sgf")
     assert make_player("a:depth=1").choose(Position.start()).move is not None
+
+
+def test_a_fit_of_which_all_positions_are_kept_for_the_test_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TESTED", 1)
+    write_games(tmp_path / "games.ggf", random_games(2))
+    with pytest.raises(StoreError, match="nothing to learn from"):
+        run(made(tmp_path, f"searched.games={tmp_path / 'games.ggf'}"))

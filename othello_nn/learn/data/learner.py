@@ -327,6 +327,11 @@ class SearchedLearner(Learner):
             parts = [] if self._games is None else [self._games.part(self._positions)]
             parts += [part for number in numbers for part in read(self._folder_of(number), check=True)]
             self._data = Data(parts, self.options.lam)
+            if not len(self._data.labels):
+                raise StoreError(
+                    f"{self._folder_of(self.generation)}: there is nothing to learn from; of a run's positions those "
+                    f"of every {TESTED}th game, the first among them, are kept to test the net with"
+                )
             if self._count not in (0, len(self._data.labels)):
                 raise StoreError(f"{self._folder_of(self.generation)}: not the positions that this fit began with")
             self._count = len(self._data.labels)
