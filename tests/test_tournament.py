@@ -165,6 +165,18 @@ def test_a_damaged_game_is_named(tmp_path):
             play_tournament(PLAYERS, OPENINGS, 6, journal=Journal(path, SETTINGS))
 
 
+@pytest.mark.parametrize("seconds", [10**400, 1e300, -1, True, None, float("nan")], ids=lambda value: str(value)[:6])
+def test_a_time_that_nobody_can_have_thought_is_refused(tmp_path, seconds):
+    path = tmp_path / "t.jsonl"
+    play_tournament(PLAYERS, OPENINGS, 2, journal=Journal(path, SETTINGS))
+    header, game, *rest = path.read_text().splitlines()
+    damaged = json.loads(game)
+    damaged["black_effort"]["seconds"] = seconds
+    path.write_text("\n".join([header, json.dumps(damaged), *rest]) + "\n")
+    with pytest.raises(TournamentError, match="line 2"):
+        play_tournament(PLAYERS, OPENINGS, 2, journal=Journal(path, SETTINGS))
+
+
 def test_games_from_other_openings_are_not_mixed_in(tmp_path):
     path = tmp_path / "t.jsonl"
     play_tournament(PLAYERS, OPENINGS, 2, journal=Journal(path, SETTINGS))

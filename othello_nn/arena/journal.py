@@ -8,7 +8,6 @@ plays the same games.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +22,8 @@ from othello_nn.locked import InUseError, LockedLines
 
 FORMAT = "othello_nn tournament 1"
 SHOWN_SETTING = 200
+MOST_SECONDS = 1e9
+"""That a side can have thought in a game: thirty years."""
 
 
 class TournamentError(OthelloError):
@@ -200,6 +201,6 @@ def _text(value: Any) -> str:
 
 
 def _effort(moves: Any, nodes: Any, seconds: Any) -> Effort:
-    if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+    if type(seconds) not in (int, float) or not 0 <= seconds <= MOST_SECONDS:
         raise ValueError(f"{shorten(seconds)} is no time")
-    return Effort(_whole(moves), _whole(nodes), seconds)
+    return Effort(_whole(moves), _whole(nodes), float(seconds))
