@@ -56,7 +56,6 @@ class Proof(Engine):
     def _solve_steps(self, work: _Work, wld: bool) -> Iterator[_Step]:
         assert self.found is not None
         first = self.found.move
-        work.moves.sort()
         work.moves[:] = sorted(work.moves, key=lambda move: move != first)
         work.score, work.last = round(self.found.score * SCORE_DISC), _Step(work.position.empties, 1)
         yield _Step(work.position.empties, 0, wld)

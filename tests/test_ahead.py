@@ -59,6 +59,23 @@ def test_a_process_that_fails_is_not_waited_for(program):
     made.close()
 
 
+def test_a_full_disk_costs_no_more_than_the_help(program, monkeypatch, tmp_path):
+    program("raise SystemExit")
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    made = CompiledAhead(full)
+    jit._announce()
+    made.wait(LADDER)
+    made.close()
+    monkeypatch.setattr(ahead, "PROGRAM", [str(tmp_path / "not there")])
+    made = CompiledAhead(lambda: NET)
+    jit._announce()
+    made.wait(SEARCH)
+    made.close()
+
+
 def test_without_a_cache_nobody_would_find_what_is_made(program, monkeypatch):
     monkeypatch.setattr(ahead, "cache_folder", lambda: None)
     made = CompiledAhead(lambda: pytest.fail("nobody needs a net"))
@@ -70,3 +87,4 @@ def test_the_other_process_makes_the_ladder_then_the_search(tmp_path, capsys):
     NET.save(tmp_path / "net.safetensors")
     ahead.main(str(tmp_path / "net.safetensors"))
     assert capsys.readouterr().out.split() == [LADDER, SEARCH]
+    assert not list(tmp_path.iterdir())

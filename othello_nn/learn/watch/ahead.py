@@ -1,7 +1,8 @@
 """Compile what a run will need, in a process of its own, while this one has other work.
 
 Compiling holds Python's lock, so that a thread would gain nothing. What the other process has made is found in the
-cache (``kernels/jit.py``); where there is none, or where nothing has to be compiled, no process is begun.
+cache (``kernels/jit.py``); where there is none, or where nothing has to be compiled, no process is begun. It is a help
+and no more: where it cannot be had, the run compiles for itself.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from othello_nn.checkpoint import Checkpoint
 from othello_nn.engine.driver import Engine, Limit, Options
 from othello_nn.engine.leaf.compile import ColouredEvaluator, compile_checkpoint
+from othello_nn.errors import OthelloError
 from othello_nn.game.position import Position
 from othello_nn.kernels.jit import PACKAGE, cache_folder, when_compiling
 from othello_nn.learn.watch.ladder import Ladder
@@ -39,7 +42,11 @@ class CompiledAhead:
             when_compiling(self._begin)
 
     def _begin(self) -> None:
-        self._folder = tempfile.TemporaryDirectory()
+        with suppress(OSError, OthelloError):  # no room for the net, or for a process
+            self._start()
+
+    def _start(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         path = Path(self._folder.name) / "net.safetensors"
         self._checkpoint().save(path)
         paths = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -74,6 +81,8 @@ class CompiledAhead:
 def main(path: str) -> None:
     """What the other process does."""
     evaluator = compile_checkpoint(Checkpoint.load(path), "ahead")
+    with suppress(OSError):
+        Path(path).unlink()  # nothing is left behind if the run is killed
     ladder = Ladder(1, 0, 1)
     ladder.make(evaluator)
     print(LADDER, flush=True)
