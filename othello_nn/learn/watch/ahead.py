@@ -57,6 +57,7 @@ class CompiledAhead:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # whatever fails there is done here, and fails here
             text=True,
+            start_new_session=True,  # Ctrl-C is for the run, whose last measurement still needs what is made here
         )
 
     def wait(self, what: str) -> None:
