@@ -167,6 +167,7 @@ class Searched(Settings):
             Whole(None, "", 0),
             "whole numbers",
             low=1,
+            or_one=True,
         )
     )
     depth: tuple[int, ...] = declared(
@@ -176,6 +177,7 @@ class Searched(Settings):
             Whole(None, "", 1, 20),
             "whole numbers",
             low=1,
+            or_one=True,
         )
     )
     solve: int = declared(Whole(14, "positions with at most so many empty squares are solved", 0, 24))
@@ -184,8 +186,16 @@ class Searched(Settings):
     aside: float = declared(
         Number(0.5, "share of the positions beside which another is kept, one that was not played", 0, 1)
     )
-    lam: float = declared(
-        Number(0.7, "λ: 0 learns what a position's search says, 1 the result of its game", 0, 1), "lambda"
+    lam: tuple[float, ...] = declared(
+        Several(
+            (0.7,),
+            "λ of each generation: 0 learns what a position's search says, 1 the result of its game",
+            Number(None, "", 0, 1),
+            "numbers",
+            low=1,
+            or_one=True,
+        ),
+        "lambda",
     )
     window: int = declared(Whole(2, "generations whose positions a net learns from: its own and those before", 1, 100))
     passes: tuple[int, ...] = declared(
@@ -195,6 +205,7 @@ class Searched(Settings):
             Whole(None, "", 1, 1000),
             "whole numbers",
             low=1,
+            or_one=True,
         )
     )
     onward: int = declared(

@@ -185,13 +185,17 @@ class Several(Option):
     what: str
     low: int = 0
     high: float = math.inf
+    or_one: bool = False
+    """A number may stand for the list that has it alone."""
 
     @property
     def values(self) -> str:
         bounds = f"{self.low} to {self.high} " if math.isfinite(self.high) else ""
-        return f"a list of {bounds}{self.what}"
+        return f"{f'{self.each.values} or ' if self.or_one else ''}a list of {bounds}{self.what}"
 
     def converted(self, value: Any) -> tuple[Any, ...]:
+        if self.or_one and type(value) in (int, float):
+            return (value,)
         if isinstance(value, str) or not isinstance(value, Sequence) or not self.low <= len(value) <= self.high:
             raise ValueError
         return tuple(value)

@@ -31,6 +31,7 @@ DEPTH = Whole(6, "plies", 1, 60)
 SHARE = Number(0.5, "a share", 0, 1)
 DRIVER = Word("negascout", "the driver", ("negascout", "alphabeta"))
 SIZES = Several((3,), "sizes", Whole(None, "", 1), "whole numbers", 1, 3)
+LAMBDAS = Several((0.7,), "a share of each", Number(None, "", 0, 1), "numbers", 1, or_one=True)
 EVERY = [
     *(option for section in (Config, *SECTIONS.values(), *KINDS.values()) for option in section.options().values()),
     *KEYS.values(),
@@ -57,6 +58,8 @@ def test_examples(module):
         (Word("", ""), "Any words", "Any words"),
         (SIZES, [1, 2], (1, 2)),
         (SIZES, (5,), (5,)),
+        (LAMBDAS, 1, (1.0,)),
+        (LAMBDAS, [0.7, 0.9], (0.7, 0.9)),
     ],
 )
 def test_values_that_are_kept(option, value, kept):
@@ -88,6 +91,9 @@ def test_values_that_are_kept(option, value, kept):
         (SIZES, [], "it is []; it must be a list of 1 to 3 whole numbers"),
         (SIZES, "123", "it is '123'; it must be a list of 1 to 3 whole numbers"),
         (SIZES, [1, 0], "one of it is 0; it must be a whole number from 1"),
+        (SIZES, 2, "it is 2; it must be a list of 1 to 3 whole numbers"),
+        (LAMBDAS, 2, "one of it is 2; it must be a number from 0 to 1"),
+        (LAMBDAS, True, "it is True; it must be a number from 0 to 1 or a list of numbers"),
     ],
 )
 def test_values_that_are_refused(option, value, message):

@@ -13,7 +13,7 @@ from othello_nn.engine.leaf.compile import compile_checkpoint, load_evaluator
 from othello_nn.game import Position
 from othello_nn.learn.data import learner as module
 from othello_nn.learn.data.device import DeviceFit
-from othello_nn.learn.data.labels import firsts
+from othello_nn.learn.data.labels import firsts, labels, lines
 from othello_nn.learn.data.learner import SearchedLearner
 from othello_nn.learn.data.store import StoreError, read
 from othello_nn.learn.distributed import Group
@@ -79,6 +79,20 @@ def test_generations(tmp_path):
     to_learn = [int((firsts(part) & (part["game"] % module.TESTED != 0)).sum()) for part in (first[0], second[0])]
     learnt = 3 * (2 * to_learn[0] + to_learn[1])
     assert learner.games == len(first[0]) + len(second[0]) + learnt
+
+
+def test_each_generation_has_its_lambda(tmp_path):
+    learner = made(tmp_path, "searched.lambda=[0.2, 1]", "searched.window=1", "searched.passes=1")
+    learnt = []
+    while learner.progress < 1:
+        if learner.fitting and learner.learnt == 0:
+            learnt.append(learner._loaded().labels)
+        learner.step()
+    parts = [read(tmp_path / "positions" / f"generation-{number}", check=True)[0] for number in (1, 2)]
+    for found, part, lam in zip(learnt, parts, (0.2, 1.0), strict=True):
+        new = firsts(part)
+        wanted = labels(part, lam, lines([part[new]]))[new & (part["game"] % module.TESTED != 0)]
+        assert np.array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("settings", [(), ("net.stages=3", "searched.common=1"), ("searched.onward=1",)])

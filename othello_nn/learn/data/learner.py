@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -54,6 +54,8 @@ from othello_nn.learn.learner import (
 from othello_nn.learn.watch.curves import curve
 from othello_nn.nets import Net, NTupleNet, make_net
 from othello_nn.program import TRAIN, note
+
+_Setting = TypeVar("_Setting")
 
 PORTION = 512
 """Games that are played and written at a time."""
@@ -326,7 +328,7 @@ class SearchedLearner(Learner):
             numbers = [number for number in range(first, self.generation + 1) if self.options.positions[number]]
             parts = [] if self._games is None else [self._games.part(self._positions)]
             parts += [part for number in numbers for part in read(self._folder_of(number), check=True)]
-            self._data = Data(parts, self.options.lam)
+            self._data = Data(parts, _of_generation(self.options.lam, self.generation))
             if not len(self._data.labels):
                 raise StoreError(
                     f"{self._folder_of(self.generation)}: there is nothing to learn from; of a run's positions those "
@@ -491,7 +493,7 @@ class SearchedLearner(Learner):
             Calibration(self.calibration)
 
 
-def _of_generation(settings: tuple[int, ...], generation: int) -> int:
+def _of_generation(settings: tuple[_Setting, ...], generation: int) -> _Setting:
     """One of a setting's numbers; the last goes for all generations after it."""
     return settings[min(generation, len(settings) - 1)]
 
