@@ -98,7 +98,8 @@ CHAMPIONS = {
     "linear tables, by TD": BEFORE,
     "embeddings, second generation": "2fae46b",
     "third generation": "f20443e",
-    "fourth, of 8 bits: the champion": None,
+    "fourth, of 8 bits": "35621bb",
+    "fifth and sixth, 97.5 M positions: the champion": None,
 }
 """All that were shipped, by revision."""
 RUNGS = {"1-ply": ("depth=1", "random:7", 1000, None), "20,000 nodes a move": ("nodes=20000", "random:8", 100, BALANCE)}

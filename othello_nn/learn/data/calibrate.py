@@ -31,7 +31,7 @@ from othello_nn.resources import find_net
 
 PROVEN = 16
 """Empties of the positions that are solved."""
-HOW = Play(depth=6, solve=12, opening_plies=16, latest=12)
+HOW = Play(depth=8, solve=12, opening_plies=16, latest=12)
 PORTION = 512
 NUMBERS = {
     "games": Whole(8000, "games to play", 1),
