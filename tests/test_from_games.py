@@ -48,7 +48,7 @@ def random_games(count: int, seed: int = 0) -> list[Game]:
 def small(monkeypatch):
     monkeypatch.setattr(module, "PORTION", 32)
     monkeypatch.setattr(module, "SLAB", 1000)
-    monkeypatch.setattr(module, "CALIBRATED", 400)
+    monkeypatch.setattr(module, "CALIBRATED", (60, 400))
     monkeypatch.setattr(module, "PROBCUT", {"positions": 160, "depth": 5, "solve_empties": 8})
 
 

@@ -42,7 +42,7 @@ def small(monkeypatch):
     monkeypatch.setattr(module, "PORTION", 32)
     monkeypatch.setattr(module, "SLAB", 1000)
     monkeypatch.setattr(module, "TESTED", 4)
-    monkeypatch.setattr(module, "CALIBRATED", 400)
+    monkeypatch.setattr(module, "CALIBRATED", (60, 400))
     monkeypatch.setattr(module, "PROBCUT", {"positions": 160, "depth": 5, "solve_empties": 8})
 
 

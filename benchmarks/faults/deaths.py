@@ -165,7 +165,7 @@ def trainer() -> Programs:
     torch.set_num_threads(1)
     Logger.pictures = Logger.histograms = lambda *_: None  # type: ignore[method-assign, assignment]
     backwards.SLAB = 100
-    learner.PORTION, learner.SLAB, learner.TESTED, learner.CALIBRATED = 32, 500, 4, 200
+    learner.PORTION, learner.SLAB, learner.TESTED, learner.CALIBRATED = 32, 500, 4, (40, 200)
     around.PROBCUT_DEPTH, around.PROBCUT_SOLVE = 4, 8
     learner.PROBCUT = {"positions": 160, "depth": 4, "solve_empties": 6}
     return Programs(lambda words: train.main(words))

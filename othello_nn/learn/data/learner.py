@@ -74,8 +74,10 @@ COST = 60
 """Making a position takes about as long as learning from it so many times: for the estimate of what is left."""
 PROBCUT = {"positions": 600, "depth": 9, "solve_empties": 18}
 SEES_COLOURS = "it must not look at the colour to move"
-CALIBRATED = 20_000
-"""Positions of tested games that are searched to find out what the net's scores mean."""
+CALIBRATED = 8000, 20_000
+"""Games that the net plays to find out what its scores mean, and positions of theirs that are searched."""
+SMALL_FIT = 100
+"""At most one of these games for so many positions that were learnt: a small run is not kept waiting."""
 SETTLED = 10_000.0
 """What a cell's sum of squares begins with (``vectors.py``) where a fit goes on from the net before: as if many
 positions had moved it already."""
@@ -125,9 +127,6 @@ class Data:
             wanted.append(found[rest])
             # What is not played to the end has no result to be tested with.
             tested.append(np.array(part[kept & (part["flags"] & (ASIDE | EXACT) != ASIDE)]))
-        whole = parts[-1]["game"] % TESTED == 0
-        self.last, self.last_new = np.array(parts[-1][whole]), new[whole]
-        """All tested games of the last generation, and which of their positions are new: for the calibration."""
         self.movers, self.opponents = np.concatenate(movers), np.concatenate(opponents)
         self.labels = np.concatenate(wanted)
         test = np.concatenate(tested)
@@ -426,19 +425,20 @@ class SearchedLearner(Learner):
                     array[:] = 0
                 self.group.all_reduce(torch.from_numpy(array))
             self._fit.take()
-        data, self._data, self._order = self._data, None, None
+        count, self._data, self._order = self._count, None, None
         self.fitting, self.learnt, self._count = False, 0, 0
         self.generation += 1
-        self._fit_searches(data)
+        self._fit_searches(count)
 
-    def _fit_searches(self, data: Data | None) -> None:
-        """ProbCut for the net, and what its scores mean."""
+    def _fit_searches(self, count: int) -> None:
+        """ProbCut for the net, which learnt from so many positions, and what its scores mean."""
         try:
             seed = seed_of(self.config.seed, self.generation, 3)
             self.probcut = fit_evaluator(self._leaf_evaluator(), **PROBCUT, seed=seed).numbers()
-            if data is not None:
-                tested = data.last, data.last_new
-                self.calibration = calibrated(self._leaf_evaluator(), *tested, CALIBRATED, self.threads).lines
+            if self.group.is_rank_0:  # which saves the net
+                games, searched = CALIBRATED
+                games = min(games, max(1, count // SMALL_FIT))
+                self.calibration = calibrated(self._leaf_evaluator(), games, searched, seed, self.threads).lines
         except FitError as error:  # a small run; the net plays without
             if self.group.is_rank_0:
                 note(TRAIN, error)
