@@ -13,10 +13,12 @@ from othello_nn.config import ConfigError, load_preset
 from othello_nn.game import PASS, Position
 from othello_nn.game.formats.files import parse_transcripts, write_games
 from othello_nn.game.record import Game
+from othello_nn.learn.data import calibrate
 from othello_nn.learn.data import learner as module
 from othello_nn.learn.data.from_games import STRIDE, GamePositions, game_records
 from othello_nn.learn.data.labels import firsts, labels, lines
 from othello_nn.learn.data.learner import SearchedLearner
+from othello_nn.learn.data.searched import Play
 from othello_nn.learn.data.store import EXACT, StoreError
 from othello_nn.learn.distributed import Group
 from othello_nn.players import make_player
@@ -48,7 +50,9 @@ def random_games(count: int, seed: int = 0) -> list[Game]:
 def small(monkeypatch):
     monkeypatch.setattr(module, "PORTION", 32)
     monkeypatch.setattr(module, "SLAB", 1000)
-    monkeypatch.setattr(module, "CALIBRATED", (60, 400))
+    monkeypatch.setattr(module, "CALIBRATED", (60, 180))
+    monkeypatch.setattr(calibrate, "HOW", Play(depth=2, solve=6, opening_plies=16, latest=10))
+    monkeypatch.setattr(calibrate, "PROVEN", 8)
     monkeypatch.setattr(module, "PROBCUT", {"positions": 160, "depth": 5, "solve_empties": 8})
 
 

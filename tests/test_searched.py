@@ -11,10 +11,14 @@ from othello_nn.checkpoint import check_positions
 from othello_nn.config import ConfigError, load_preset
 from othello_nn.engine.leaf.compile import compile_checkpoint, load_evaluator
 from othello_nn.game import Position
+from othello_nn.kernels.parallel import parts_of
+from othello_nn.learn.data import calibrate
 from othello_nn.learn.data import learner as module
 from othello_nn.learn.data.device import DeviceFit
 from othello_nn.learn.data.labels import firsts, labels, lines
 from othello_nn.learn.data.learner import SearchedLearner
+from othello_nn.learn.data.minibatch import CompiledFit
+from othello_nn.learn.data.searched import Play
 from othello_nn.learn.data.store import StoreError, read
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.watch.logger import Logger
@@ -42,7 +46,9 @@ def small(monkeypatch):
     monkeypatch.setattr(module, "PORTION", 32)
     monkeypatch.setattr(module, "SLAB", 1000)
     monkeypatch.setattr(module, "TESTED", 4)
-    monkeypatch.setattr(module, "CALIBRATED", (60, 400))
+    monkeypatch.setattr(module, "CALIBRATED", (60, 180))
+    monkeypatch.setattr(calibrate, "HOW", Play(depth=2, solve=6, opening_plies=16, latest=10))
+    monkeypatch.setattr(calibrate, "PROVEN", 8)
     monkeypatch.setattr(module, "PROBCUT", {"positions": 160, "depth": 5, "solve_empties": 8})
 
 
@@ -95,7 +101,15 @@ def test_each_generation_has_its_lambda(tmp_path):
         assert np.array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("settings", [(), ("net.stages=3", "searched.common=1"), ("searched.onward=1",)])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (),
+        ("net.stages=3", "searched.common=1"),
+        ("searched.onward=1",),
+        ("net.stages=3", "searched.common=9", "searched.onward=1"),
+    ],
+)
 def test_a_stopped_run_goes_on_as_if_it_had_not(tmp_path, settings):
     whole = made(tmp_path / "whole", *settings)
     steps = len(run(whole))
@@ -133,6 +147,26 @@ def test_a_fit_goes_on_from_the_net_before(tmp_path):
     assert third._fit.discs(movers, opponents) == pytest.approx(after, abs=1e-3)
     with pytest.raises(ConfigError, match="another shape"):
         made(tmp_path / "c", f"init={path}", "searched.onward=2", "net.dim=8")
+
+
+def test_what_has_moved_before_moves_less(tmp_path):
+    """A fit that goes on begins with cells as settled as many passes leave them, and with the weights as they were."""
+    learner = made(tmp_path, "searched.onward=1")
+    while not (learner.generation == 1 and learner.fitting):
+        learner.step()
+    learner._next_slab()
+    data, before = learner._loaded(), learner._fit.vectors.weights.copy()
+    learner._settle(data)
+    settled = learner._fit.vectors
+    assert np.array_equal(settled.weights, before)
+    assert not settled.counts.any()
+    assert not settled.second.any()
+    anew = CompiledFit(learner.net(), 1024, 1)
+    for part in parts_of(len(data.labels), 1024):
+        anew.learn(data.movers[part], data.opponents[part], data.labels[part], 0.0, 0.0)
+    moved = anew.vectors.sizes - 1
+    assert (moved > 0).any()
+    assert settled.sizes - 1 == pytest.approx(module.SETTLED * moved, rel=1e-2, abs=0.1)
 
 
 def test_the_mean_over_the_last_steps(tmp_path):

@@ -159,13 +159,15 @@ def trainer() -> Programs:
     import train
     from othello_nn.learn import backwards, make  # noqa: F401 (so that every copy has them)
     from othello_nn.learn import trainer as around
-    from othello_nn.learn.data import learner
+    from othello_nn.learn.data import calibrate, learner
+    from othello_nn.learn.data.searched import Play
     from othello_nn.learn.watch.logger import Logger
 
     torch.set_num_threads(1)
     Logger.pictures = Logger.histograms = lambda *_: None  # type: ignore[method-assign, assignment]
     backwards.SLAB = 100
     learner.PORTION, learner.SLAB, learner.TESTED, learner.CALIBRATED = 32, 500, 4, (40, 200)
+    calibrate.HOW, calibrate.PROVEN = Play(depth=2, solve=6, opening_plies=16, latest=10), 8
     around.PROBCUT_DEPTH, around.PROBCUT_SOLVE = 4, 8
     learner.PROBCUT = {"positions": 160, "depth": 4, "solve_empties": 6}
     return Programs(lambda words: train.main(words))

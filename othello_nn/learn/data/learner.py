@@ -40,6 +40,7 @@ from othello_nn.learn.data.module import ModuleFit
 from othello_nn.learn.data.picture import picture_of_errors
 from othello_nn.learn.data.searched import Play, searched_games
 from othello_nn.learn.data.store import ASIDE, EXACT, Part, StoreError, read
+from othello_nn.learn.data.vectors import FIRST_SIZE
 from othello_nn.learn.distributed import Group
 from othello_nn.learn.learner import (
     Arrays,
@@ -78,9 +79,9 @@ CALIBRATED = 8000, 20_000
 """Games that the net plays to find out what its scores mean, and positions of theirs that are searched."""
 SMALL_FIT = 100
 """At most one of these games for so many positions that were learnt: a small run is not kept waiting."""
-SETTLED = 10_000.0
-"""What a cell's sum of squares begins with (``vectors.py``) where a fit goes on from the net before: as if many
-positions had moved it already."""
+SETTLED, MOST_SETTLING = 16.0, 1 << 22
+"""Where a fit goes on from the net before, cells have moved already, common ones most of all: their sums of squares
+(``vectors.py``) begin as if its positions had been learnt so many times, which so many of them tell."""
 
 GENERATION = curve("searched/generation", "searched games: the generation at hand", sparse=True)
 POSITIONS = curve("searched/positions", "searched games: positions of this generation, on all ranks", sparse=True)
@@ -206,7 +207,7 @@ class SearchedLearner(Learner):
     def _begin_fit(self, anew: bool = False) -> None:
         """A net that knows nothing, or the one before, and what moves it."""
         self._fit: CompiledFit | DeviceFit | ModuleFit
-        goes_on = not anew and self.generation >= len(self.options.positions) - self.options.onward
+        goes_on = not anew and self._goes_on
         if not goes_on:
             self._net.cpu().reset_parameters(torch.Generator().manual_seed(seed_of(self.config.seed, 1)))
         elif self.generation == 0:
@@ -221,9 +222,12 @@ class SearchedLearner(Learner):
         else:
             self._fit = DeviceFit(self._net, self.device)
         if goes_on and not isinstance(self._fit, ModuleFit):
-            self._fit.vectors.sizes[:] = SETTLED
-            self._fit.take()
             self._fit.apart = True
+
+    @property
+    def _goes_on(self) -> bool:
+        """This generation's net begins as the one before."""
+        return self.generation >= len(self.options.positions) - self.options.onward
 
     @property
     def progress(self) -> float:
@@ -349,10 +353,14 @@ class SearchedLearner(Learner):
     def _next_slab(self) -> np.ndarray:
         count = len(self._loaded().labels)
         number, first = divmod(self.learnt, count)
+        return self._order_of(number)[first : first + SLAB]
+
+    def _order_of(self, number: int) -> np.ndarray:
+        """In which order a pass learns."""
         if self._order is None or self._order[0] != number:
             rng = np.random.default_rng(seed_of(self.config.seed, self.generation, number, 2))
-            self._order = number, rng.permutation(count)
-        return self._order[1][first : first + SLAB]
+            self._order = number, rng.permutation(self._count)
+        return self._order[1]
 
     def _learn(self, games: np.ndarray | None, targets: np.ndarray | None) -> dict[str, float]:
         metrics: dict[str, float] = {}
@@ -361,6 +369,8 @@ class SearchedLearner(Learner):
             data, options = self._loaded(), self.options
             total = self._to_learn
             self._take_apart()
+            if self.learnt == 0 and self._goes_on:
+                self._settle(data)
             before = SHOWN * self.learnt // total
             for part in parts_of(len(games), options.minibatch):
                 falling = 0.5 * (1 + math.cos(math.pi * self.learnt / total))
@@ -387,6 +397,23 @@ class SearchedLearner(Learner):
         if not goes_on:
             self._end_fit()
         return metrics
+
+    def _settle(self, data: Data) -> None:
+        """Let each cell be as hard to move as if the net had seen such positions many times."""
+        if isinstance(self._fit, ModuleFit):
+            return
+        vectors = self._fit.vectors
+        vectors.sizes[:] = FIRST_SIZE
+        self._fit.take()
+        sample = self._order_of(0)[:MOST_SETTLING]
+        for part in parts_of(len(sample), self.options.minibatch):
+            chosen = sample[part]
+            self._fit.learn(data.movers[chosen], data.opponents[chosen], data.labels[chosen], 0.0, 0.0)
+        self._fit.give()
+        vectors.sizes[:] = FIRST_SIZE + SETTLED * len(data.labels) / len(sample) * (vectors.sizes - FIRST_SIZE)
+        for moments in (vectors.first, vectors.second, vectors.counts):
+            moments[:] = 0
+        self._fit.take()
 
     def _take_apart(self) -> None:
         """Give each stage tables of its own once they have been one for long enough."""
@@ -479,7 +506,8 @@ class SearchedLearner(Learner):
         if fitting > 1 or self.generation + fitting > last or self.learnt > most:
             raise ValueError(f"where is {arrays['where'].tolist()}, which this run cannot be at")
         self.fitting = bool(fitting)
-        self._fit.apart = self._fit.apart or not fitting or self.learnt > self.options.common * self._count
+        is_late = not fitting or self._goes_on or self.learnt > self.options.common * self._count
+        self._fit.apart = self._fit.apart or is_late
         if "fit" in arrays:
             best, since = array_in(arrays, "fit", np.zeros(2))
             self._best, self._since = float(best), int(since)
