@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from othello_nn.errors import OthelloError, did_you_mean, shorten
 from othello_nn.kinds import KINDS, net_options, option_names, own_options
-from othello_nn.options import Flag, Number, OptionError, Section, Several, Whole, Word, declared
+from othello_nn.options import Flag, Number, Option, OptionError, Section, Several, Whole, Word, declared
 from othello_nn.resources import NET_FILE
 
 PRESETS = Path(__file__).resolve().parent / "presets"
@@ -154,6 +154,12 @@ class Backwards(Settings):
     depth: int = declared(Whole(4, "plies of the searches that label all others", 2, 12))
 
 
+def _by_generation(default: tuple[float, ...], about: str, each: Option) -> Several:
+    """A setting that each generation may have of its own; a number alone is for all of them."""
+    what = "whole numbers" if isinstance(each, Whole) else "numbers"
+    return Several(default, about, each, what, low=1, or_one=True)
+
+
 @dataclass(frozen=True)
 class Searched(Settings):
     """Learning from searched games, in generations (``learn/data/learner.py``)."""
@@ -161,23 +167,15 @@ class Searched(Settings):
     place = "searched"
 
     positions: tuple[int, ...] = declared(
-        Several(
+        _by_generation(
             (1_000_000, 4_000_000),
             "positions that each generation makes; 0 makes none, with `searched.games`",
             Whole(None, "", 0),
-            "whole numbers",
-            low=1,
-            or_one=True,
         )
     )
     depth: tuple[int, ...] = declared(
-        Several(
-            (4, 6),
-            "plies of a generation's searches; the last goes for all after it",
-            Whole(None, "", 1, 20),
-            "whole numbers",
-            low=1,
-            or_one=True,
+        _by_generation(
+            (4, 6), "plies of a generation's searches; the last goes for all after it", Whole(None, "", 1, 20)
         )
     )
     solve: int = declared(Whole(14, "positions with at most so many empty squares are solved", 0, 24))
@@ -187,25 +185,25 @@ class Searched(Settings):
         Number(0.5, "share of the positions beside which another is kept, one that was not played", 0, 1)
     )
     lam: tuple[float, ...] = declared(
-        Several(
+        _by_generation(
             (0.7,),
             "λ of each generation: 0 learns what a position's search says, 1 the result of its game",
             Number(None, "", 0, 1),
-            "numbers",
-            low=1,
-            or_one=True,
         ),
         "lambda",
     )
-    window: int = declared(Whole(2, "generations whose positions a net learns from: its own and those before", 1, 100))
+    window: tuple[int, ...] = declared(
+        _by_generation(
+            (2,),
+            "generations whose positions each net learns from: its own and those before",
+            Whole(None, "", 1, 100),
+        )
+    )
     passes: tuple[int, ...] = declared(
-        Several(
+        _by_generation(
             (2,),
             "times that a generation's net sees each position; the last goes for all after it",
             Whole(None, "", 1, 1000),
-            "whole numbers",
-            low=1,
-            or_one=True,
         )
     )
     onward: int = declared(
@@ -232,7 +230,11 @@ class Searched(Settings):
         Whole(0, "a fit ends when its test error has not fallen in so many of its 40 tests; 0: never", 0)
     )
     rate: float = declared(Number(0.08, "learning rate of the tables, which falls to nothing along a cosine", 0, 100))
-    head_rate: float = declared(Number(0.02, "learning rate of the networks behind them, likewise", 0, 100))
+    head_rate: tuple[float, ...] = declared(
+        _by_generation(
+            (0.02,), "learning rate of the networks behind them, likewise, of each generation", Number(None, "", 0, 100)
+        )
+    )
     folder: str = declared(Word("", "where the positions are kept; without it, in the run's folder"))
     games: str = declared(
         Word("", "a file of games, whose positions are learnt in every generation beside those that are made")

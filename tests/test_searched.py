@@ -101,6 +101,20 @@ def test_each_generation_has_its_lambda(tmp_path):
         assert np.array_equal(found, wanted)
 
 
+def test_each_generation_has_its_window_and_passes(tmp_path):
+    learner = made(tmp_path, "searched.window=[2, 1]", "searched.passes=[3, 2]", "searched.head_rate=[0.02, 0]")
+    heads = []
+    while learner.progress < 1:
+        if learner.generation == 1 and learner.fitting:
+            heads.append(learner._fit.vectors.heads.copy())
+        learner.step()
+    first, second = (read(tmp_path / "positions" / f"generation-{number}", check=True)[0] for number in (1, 2))
+    to_learn = [int((firsts(part) & (part["game"] % module.TESTED != 0)).sum()) for part in (first, second)]
+    assert learner.games == len(first) + len(second) + 3 * to_learn[0] + 2 * to_learn[1]
+    assert len(heads) > 1
+    assert all(np.array_equal(heads[0], each) for each in heads)  # the last generation's do not move
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -820,6 +820,11 @@ def test_a_preset_that_starts_from_another_trains_that_first(train, tmp_path, mo
     assert code == 0
     assert "starts from" not in err
     assert Path("runs/first/net.safetensors").stat().st_mtime_ns == before
+    # Whoever starts from that net says so, and what it was started from.
+    code, _, err = train("--preset", "second", "--threads", "1", "--set", "init=second-1", "--run", "third")
+    assert code == 0, err
+    origin = checkpoint.read_meta("runs/third/net.safetensors")["info"]["started_from"]
+    assert (origin["preset"], origin["started_from"]["preset"]) == ("second", "first")
 
 
 def test_runs_are_compared(train, mistake):

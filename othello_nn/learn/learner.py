@@ -171,11 +171,13 @@ def first_net(config: Config) -> Net:
 
 
 def origin(config: Config) -> dict[str, Any]:
-    """The recipe of the net that ``init`` names; none without it, or if the file is no longer there."""
+    """The recipe of the net that ``init`` names, with that of the net before it, and so on; none without ``init``, or if
+    the file is no longer there."""
     try:
-        return read_meta(init_path(config))["info"].get("recipe", {}) if config.init else {}
+        info = read_meta(init_path(config))["info"] if config.init else {}
     except OthelloError:
         return {}
+    return info.get("recipe", {}) | {key: info[key] for key in ("started_from",) if key in info}
 
 
 def _is_alike(given: Net, net: Net) -> bool:

@@ -231,10 +231,10 @@ class SearchedLearner(Learner):
 
     @property
     def progress(self) -> float:
-        wanted, window = self.options.positions, self.options.window
+        wanted = self.options.positions
         making = [COST * count for count in wanted]
         played = 0 if self._games is None else len(self._games.part(self._positions))
-        fits = [self._passes(i) * (played + sum(wanted[max(0, i + 1 - window) : i + 1])) for i in range(len(wanted))]
+        fits = [self._passes(i) * (played + sum(wanted[self._first_learnt(i) : i + 1])) for i in range(len(wanted))]
         done = float(sum(making[: self.generation]) + sum(fits[: self.generation]))
         if self.fitting:
             share = self.learnt / self._to_learn if self._data is not None else 0.0
@@ -327,8 +327,8 @@ class SearchedLearner(Learner):
 
     def _loaded(self) -> Data:
         if self._data is None:
-            first = max(0, self.generation + 1 - self.options.window)
-            numbers = [number for number in range(first, self.generation + 1) if self.options.positions[number]]
+            learnt = range(self._first_learnt(self.generation), self.generation + 1)
+            numbers = [number for number in learnt if self.options.positions[number]]
             parts = [] if self._games is None else [self._games.part(self._positions)]
             parts += [part for number in numbers for part in read(self._folder_of(number), check=True)]
             self._data = Data(parts, _of_generation(self.options.lam, self.generation))
@@ -349,6 +349,10 @@ class SearchedLearner(Learner):
 
     def _passes(self, generation: int) -> int:
         return _of_generation(self.options.passes, generation)
+
+    def _first_learnt(self, generation: int) -> int:
+        """The first generation whose positions this one's net learns from."""
+        return max(0, generation + 1 - _of_generation(self.options.window, generation))
 
     def _next_slab(self) -> np.ndarray:
         count = len(self._loaded().labels)
@@ -372,9 +376,10 @@ class SearchedLearner(Learner):
             if self.learnt == 0 and self._goes_on:
                 self._settle(data)
             before = SHOWN * self.learnt // total
+            head_rate = _of_generation(options.head_rate, self.generation)
             for part in parts_of(len(games), options.minibatch):
                 falling = 0.5 * (1 + math.cos(math.pi * self.learnt / total))
-                rates = options.rate * falling, options.head_rate * falling
+                rates = options.rate * falling, head_rate * falling
                 chosen = games[part]
                 self._squared += self._fit.learn(data.movers[chosen], data.opponents[chosen], targets[part], *rates)
                 self.learnt += len(chosen)
