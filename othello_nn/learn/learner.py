@@ -171,8 +171,8 @@ def first_net(config: Config) -> Net:
 
 
 def origin(config: Config) -> dict[str, Any]:
-    """The recipe of the net that ``init`` names, with that of the net before it, and so on; none without ``init``, or if
-    the file is no longer there."""
+    """The recipe of the net that ``init`` names, with that of the net before it, and so on; none without ``init``, or
+    if the file is no longer there."""
     try:
         info = read_meta(init_path(config))["info"] if config.init else {}
     except OthelloError:
