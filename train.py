@@ -3,7 +3,7 @@
     python train.py                                 a net that plays, in half a minute on a laptop's CPU
     python train.py --preset league                 the Othello League's specialist: over 0.99 in some minutes
     python train.py --preset triangle               Leouski's net with application coefficients
-    python train.py --preset champion               the strongest: from searched self-play, most of an hour
+    python train.py --preset champion               the strongest: from searched self-play, in some hours
     python train.py --resume quick-1                go on with a run
     tensorboard --logdir runs                       watch it learn
     python train.py --help                          everything else
