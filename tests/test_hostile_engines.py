@@ -213,7 +213,16 @@ def programs(tmp_path: Path, count: int, process: subprocess.Popen) -> list[int]
     raise AssertionError(process.communicate())
 
 
+@pytest.fixture
+def heeded():
+    """Programs begin by heeding SIGHUP, also where the tests were started so that they do not (``nohup``)."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @posix
+@pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", ["match", "tournament", "engine"])
 def test_a_signal_ends_the_programs_too(hostile, tmp_path, command, number):
